@@ -14,6 +14,7 @@ use crate::app::{ApplicationResult, Traffic};
 use crate::gateway::{FlowStats, Stats};
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
+use crate::packet::Protocol;
 pub use crate::quantiles::RttResult;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sender::SenderStats;
@@ -312,8 +313,8 @@ impl FlowResult {
         FlowResult {
             name: spec.name.clone(),
             kind: spec.traffic.name().into(),
-            cc: spec.factory.is_some().then(|| spec.cc.clone()),
-            stack: spec.stack().map(|stack| stack.name().into()),
+            cc: spec.cc().map(|cc| cc.name.clone()),
+            stack: spec.tcp().map(|tcp| tcp.stack.name().into()),
             unlimited: matches!(spec.traffic, Traffic::Bulk { bytes: None }),
             not_run: f.not_run,
             start_s: f.start.as_secs_f64(),
@@ -328,10 +329,10 @@ impl FlowResult {
             fast_recoveries: f.sender.fast_recoveries,
             timeouts: f.sender.timeouts,
             undos: f.sender.undos,
-            paws_rejected: spec.stack().map(|_| f.rejected),
+            paws_rejected: spec.tcp().map(|_| f.rejected),
             rtt_ms: f.sender.rtt,
             delay_ms: f.delay,
-            skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
+            skipped_bytes: (spec.protocol() == Protocol::Sctp).then_some(f.skipped),
             application: f.application.clone(),
         }
     }

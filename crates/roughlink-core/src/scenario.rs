@@ -12,7 +12,7 @@ use crate::link::Model;
 use crate::link::greenphy::PriorityClass;
 use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
-use crate::tcp::{Stack, TcpConfig};
+use crate::tcp::TcpConfig;
 use crate::units::Time;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -114,8 +114,36 @@ pub struct GatewaySpec {
     pub params: toml::Table,
 }
 
-/// A flow of a scenario.
+/// Transport of a flow. Flows with equal settings share them.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// UDP, without settings.
+    Udp,
+    /// A TCP connection.
+    Tcp(Arc<TcpConfig>, CongestionSpec),
+    /// An SCTP association.
+    Sctp(Arc<SctpConfig>, CongestionSpec),
+}
+
+/// Congestion control of a flow.
 #[derive(Clone)]
+pub struct CongestionSpec {
+    /// Name.
+    pub name: String,
+    /// Parameters that override the algorithm's defaults for the stack.
+    pub params: toml::Table,
+    /// Factory with these parameters.
+    pub factory: cc::Factory,
+}
+
+impl std::fmt::Debug for CongestionSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CongestionSpec").field("name", &self.name).field("params", &self.params).finish_non_exhaustive()
+    }
+}
+
+/// A flow of a scenario.
+#[derive(Clone, Debug)]
 pub struct FlowSpec {
     /// Name.
     pub name: String,
@@ -127,16 +155,8 @@ pub struct FlowSpec {
     pub start: Time,
     /// Traffic of the flow.
     pub traffic: Traffic,
-    /// Settings of the TCP stack, shared by all flows with equal settings; unused by datagram flows.
-    pub tcp: Arc<TcpConfig>,
-    /// Settings of the SCTP association, if the flow uses SCTP instead of TCP.
-    pub sctp: Option<Arc<SctpConfig>>,
-    /// Name of the congestion control, empty for datagram flows.
-    pub cc: String,
-    /// Factory of the congestion control.
-    pub factory: Option<cc::Factory>,
-    /// Parameters of the congestion control that override the algorithm's defaults for the stack.
-    pub cc_params: toml::Table,
+    /// Transport of the flow, which must suit the traffic.
+    pub transport: Transport,
     /// Set for IPv6 headers, otherwise IPv4.
     pub ipv6: bool,
     /// Differentiated services codepoint of the flow's packets, both ways, 0 to 63.
@@ -146,9 +166,25 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// Returns the TCP stack of the flow, if it uses TCP.
-    pub fn stack(&self) -> Option<Stack> {
-        (self.factory.is_some() && self.sctp.is_none()).then_some(self.tcp.stack)
+    /// Returns the settings of the TCP stack, if the flow uses TCP.
+    pub fn tcp(&self) -> Option<&Arc<TcpConfig>> {
+        if let Transport::Tcp(config, _) = &self.transport { Some(config) } else { None }
+    }
+
+    /// Returns the congestion control, if the transport has one.
+    pub fn cc(&self) -> Option<&CongestionSpec> {
+        match &self.transport {
+            Transport::Udp => None,
+            Transport::Tcp(_, cc) | Transport::Sctp(_, cc) => Some(cc),
+        }
+    }
+
+    /// Returns the congestion control, for changes.
+    pub fn cc_mut(&mut self) -> Option<&mut CongestionSpec> {
+        match &mut self.transport {
+            Transport::Udp => None,
+            Transport::Tcp(_, cc) | Transport::Sctp(_, cc) => Some(cc),
+        }
     }
 
     /// Returns the transport protocol.
@@ -158,22 +194,11 @@ impl FlowSpec {
 
     /// Returns all transport protocols, the main one first: the discovery of a charging session uses UDP.
     pub fn protocols(&self) -> &'static [Protocol] {
-        match &self.traffic {
-            Traffic::Request { .. } => &[Protocol::Tcp, Protocol::Udp],
-            traffic if traffic.is_datagrams() => &[Protocol::Udp],
-            _ if self.sctp.is_some() => &[Protocol::Sctp],
-            _ => &[Protocol::Tcp],
+        match (&self.transport, &self.traffic) {
+            (Transport::Tcp(..), Traffic::Request { .. }) => &[Protocol::Tcp, Protocol::Udp],
+            (Transport::Tcp(..), _) => &[Protocol::Tcp],
+            (Transport::Sctp(..), _) => &[Protocol::Sctp],
+            (Transport::Udp, _) => &[Protocol::Udp],
         }
-    }
-}
-
-impl std::fmt::Debug for FlowSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlowSpec")
-            .field("name", &self.name)
-            .field("traffic", &self.traffic)
-            .field("tcp", &self.tcp)
-            .field("cc", &self.cc)
-            .finish_non_exhaustive()
     }
 }

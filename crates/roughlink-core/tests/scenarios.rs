@@ -6,7 +6,7 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::scenario::{HostInterface, Scenario};
+use roughlink_core::scenario::{HostInterface, Scenario, Transport};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use roughlink_scenario::{Warning, schema};
@@ -80,10 +80,12 @@ fn design_example_is_read() {
     let flow = &s.flows[0];
     assert_eq!((flow.from, flow.to, flow.start), (0, 2, Time::ZERO));
     assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(100_000_000) });
-    assert_eq!((flow.tcp.stack, flow.tcp.delayed_ack, flow.tcp.mss), (Stack::Ns3, 1, 1460));
-    assert_eq!(flow.tcp.snd_buf, Buffer::Bytes(131_072));
-    assert_eq!(flow.cc, "newreno-sc");
-    assert!(flow.factory.is_some());
+    assert_eq!(
+        (flow.tcp().unwrap().stack, flow.tcp().unwrap().delayed_ack, flow.tcp().unwrap().mss),
+        (Stack::Ns3, 1, 1460)
+    );
+    assert_eq!(flow.tcp().unwrap().snd_buf, Buffer::Bytes(131_072));
+    assert_eq!(flow.cc().unwrap().name, "newreno-sc");
     assert_eq!(s.source, DESIGN);
     let messages: Vec<String> = warnings.iter().map(|w| w.render("test.toml", DESIGN)).collect();
     insta::assert_snapshot!(messages.join("\n"));
@@ -129,7 +131,7 @@ fn absent_keys_have_defaults() {
     let s = bulk("cc = \"newreno\"", "");
     assert_eq!((s.name.as_str(), s.seed), ("test", 1));
     assert_eq!(s.flows[0].traffic, Traffic::Bulk { bytes: None });
-    assert_eq!((s.flows[0].tcp.stack, s.flows[0].tcp.snd_buf), (Stack::Linux, Buffer::Auto));
+    assert_eq!((s.flows[0].tcp().unwrap().stack, s.flows[0].tcp().unwrap().snd_buf), (Stack::Linux, Buffer::Auto));
     let pipe = &s.links[0].model.as_pipe().unwrap();
     assert_eq!((pipe.mtu, pipe.forward.queue, pipe.forward.jitter), (1500, QueueLimit::Packets(100), Time::ZERO));
     assert_eq!(pipe.forward, pipe.reverse);
@@ -204,32 +206,39 @@ fn every_tcp_key_is_accepted() {
     )
     .flows
     .remove(0)
-    .tcp;
+    .tcp()
+    .unwrap()
+    .clone();
     insta::assert_debug_snapshot!(t);
     let unlimited = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "tcp.initial_ssthresh = \"unlimited\"");
-    assert_eq!(unlimited.flows[0].tcp.initial_ssthresh, InitialSsthresh::Unlimited);
+    assert_eq!(unlimited.flows[0].tcp().unwrap().initial_ssthresh, InitialSsthresh::Unlimited);
     let bytes = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "");
-    assert_eq!(bytes.flows[0].tcp.initial_ssthresh, InitialSsthresh::Amount(Amount::Bytes(65_536)));
+    assert_eq!(bytes.flows[0].tcp().unwrap().initial_ssthresh, InitialSsthresh::Amount(Amount::Bytes(65_536)));
     let window = bulk("cc = \"newreno\"\ninitial_ssthresh = \"window\"", "");
-    assert_eq!(window.flows[0].tcp.initial_ssthresh, InitialSsthresh::Window);
+    assert_eq!(window.flows[0].tcp().unwrap().initial_ssthresh, InitialSsthresh::Window);
 }
 
 #[test]
 fn tcp_keys_merge_from_stack_to_algorithm_to_tcp_to_flow() {
-    let ack = |tcp: &str, flow: &str| bulk(tcp, flow).flows[0].tcp.delayed_ack;
+    let ack = |tcp: &str, flow: &str| bulk(tcp, flow).flows[0].tcp().unwrap().delayed_ack;
     assert_eq!(ack("cc = \"newreno\"", ""), 2);
     assert_eq!(ack("cc = \"newreno\"\nstack = \"ns2\"", ""), 1);
     assert_eq!(ack("cc = \"newreno-nd\"", ""), 1);
     assert_eq!(ack("cc = \"newreno-nd\"\ndelayed_ack = 3", ""), 3);
     assert_eq!(ack("cc = \"newreno\"\ndelayed_ack = 3", "cc = \"newreno-nd\""), 3);
     assert_eq!(ack("delayed_ack = 3", "cc = \"newreno-nd\"\ntcp = { delayed_ack = 4 }"), 4);
-    let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"").flows.remove(0).tcp;
+    let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"")
+        .flows
+        .remove(0)
+        .tcp()
+        .unwrap()
+        .clone();
     assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, LossRecovery::Sack, 1000));
 }
 
 #[test]
 fn reno_uses_reno_recovery_if_newreno_is_built_in() {
-    let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp.recovery;
+    let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp().unwrap().recovery;
     assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), LossRecovery::NewReno);
     assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), LossRecovery::Reno);
     assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\"\nrecovery = \"newreno\""), LossRecovery::NewReno);
@@ -239,7 +248,7 @@ fn reno_uses_reno_recovery_if_newreno_is_built_in() {
 
 #[test]
 fn hystart_applies_to_algorithms_that_have_it() {
-    assert_eq!(bulk("", "").flows[0].cc, "cubic");
+    assert_eq!(bulk("", "").flows[0].cc().unwrap().name, "cubic");
     bulk("hystart = \"off\"", "");
     bulk("cc = \"newreno\"", "cc = \"cubic\"\ntcp = { hystart = \"plusplus\" }");
     let text = small("hystart = \"classic\"", "", "kind = \"bulk\"\ncc = \"newreno\"");
@@ -323,7 +332,7 @@ fn constant_rate_flow_is_read() {
     let flow = parse(&text).flows.remove(0);
     let (rate, stop) = (Rate(64_000), Some(Time::from_secs(2)));
     assert_eq!(flow.traffic, Traffic::Cbr { rate, packet: 200, bytes: None, stop });
-    assert_eq!((flow.cc.as_str(), flow.factory.is_none(), flow.start), ("", true, Time::from_secs(1)));
+    assert_eq!((flow.cc().is_none(), flow.start), (true, Time::from_secs(1)));
 }
 
 #[test]
@@ -347,7 +356,7 @@ fn overrides_are_applied() {
     );
     insta::assert_snapshot!(s.source);
     assert_eq!((s.name.as_str(), s.seed), ("42", 7));
-    assert_eq!(s.flows[0].tcp.stack, Stack::Linux);
+    assert_eq!(s.flows[0].tcp().unwrap().stack, Stack::Linux);
     assert_eq!(
         s.links[1].model.as_pipe().unwrap().forward.noise,
         Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
@@ -360,10 +369,10 @@ fn overrides_are_applied() {
 fn override_of_algorithm_can_include_its_parameters() {
     // The flow's parameters belonged to the other algorithm.
     let (s, _) = set(DESIGN, &[("flow.download.cc", "avoca{rss_threshold=-110, reset = true}")]);
-    assert_eq!(s.flows[0].cc, "avoca");
+    assert_eq!(s.flows[0].cc().unwrap().name, "avoca");
     assert!(s.source.contains("cc_params = { rss_threshold = -110, reset = true }"), "{}", s.source);
     let (s, _) = set(DESIGN, &[("flow.*.cc", "cubic{}")]);
-    assert!(s.flows[0].cc == "cubic" && !s.source.contains("cc_params"), "{}", s.source);
+    assert!(s.flows[0].cc().unwrap().name == "cubic" && !s.source.contains("cc_params"), "{}", s.source);
     let (s, _) = set(DESIGN, &[("tcp.cc", "newreno{min_ssthresh=3}"), ("flow.*.cc", "newreno{}")]);
     assert!(s.source.contains("[tcp]") && s.source.contains("min_ssthresh = 3"), "{}", s.source);
     let wrong = |value: &str| {
@@ -392,7 +401,7 @@ fn overrides_work_in_either_notation() {
     let text = small("cc = \"newreno\"", "", "kind = \"bulk\"").replace("[tcp]\ncc = \"newreno\"", "");
     let noises = r#"[{ kind = "none", direction = "forward" }, { kind = "none", direction = "reverse" }]"#;
     let (s, _) = set(&text, &[("tcp.cc", "newreno-sc"), ("link.l.noise", noises)]);
-    assert_eq!(s.flows[0].cc, "newreno-sc");
+    assert_eq!(s.flows[0].cc().unwrap().name, "newreno-sc");
     let (s, _) = set(
         &s.source,
         &[
@@ -453,11 +462,11 @@ fn single_car_matches_the_v2g_paper() {
         Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
     );
     assert_eq!(s.links[1].model.as_pipe().unwrap().reverse.noise, Noise::None);
-    let tcp = &s.flows[0].tcp;
+    let tcp = s.flows[0].tcp().unwrap();
     assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3, 1460, false, true));
     assert_eq!((tcp.delayed_ack, tcp.snd_buf), (2, Buffer::Bytes(131_072)));
     let (nd, warnings) = set(text, &[("tcp.cc", "newreno-nd"), ("tcp.mss_includes_options", "true")]);
-    assert_eq!((nd.flows[0].tcp.delayed_ack, warnings), (1, vec![]));
+    assert_eq!((nd.flows[0].tcp().unwrap().delayed_ack, warnings), (1, vec![]));
     let cars = include_str!("../../../scenarios/v2g-21-cars.toml");
     let (cars, _) = set(cars, &[("link.segment*.noise.mean", "0.25 %"), ("flow.*.bytes", "1 MB")]);
     assert_eq!(cars.flows.len(), 21);
@@ -481,9 +490,9 @@ fn sctp_transfer_is_read() {
         )
     };
     let s = parse(&text("transport = \"sctp\"\nsctp = { streams = 4 }"));
-    let sctp = s.flows[0].sctp.as_ref().unwrap();
+    let Transport::Sctp(sctp, _) = &s.flows[0].transport else { panic!("messages use SCTP") };
     assert_eq!((sctp.payload, sctp.streams, sctp.initial_rto), (1400, 4, Time::from_secs(3)));
-    assert_eq!(s.flows[0].cc, "sctp");
+    assert_eq!(s.flows[0].cc().unwrap().name, "sctp");
     for cc in ["", "cc = \"cubic\"", "cc = \"avoca\"\ncc_params = { inner = \"sctp\" }"] {
         let s = parse(&text(&format!("transport = \"sctp\"\n{cc}")));
         let result = roughlink_core::net::Network::new(s.clone(), Default::default()).unwrap().run().unwrap();

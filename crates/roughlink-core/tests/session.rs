@@ -152,7 +152,7 @@ fn session_accepts_the_tcp_keys_of_a_transfer() {
     )
     .flows
     .remove(0);
-    assert_eq!((flow.cc.as_str(), flow.tcp.mss, flow.tcp.sack), ("newreno", 350, false));
+    assert_eq!((&*flow.cc().unwrap().name, flow.tcp().unwrap().mss, flow.tcp().unwrap().sack), ("newreno", 350, false));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn ip_version_determines_the_packet_size() {
         assert!(result.flows[0].delivered_bytes > 3000);
         // The charger's answers, or the ACKs of a transfer.
         let d = &result.links[0].forward;
-        (s.flows[0].ipv6, s.flows[0].tcp.mss, d.packets, d.bytes)
+        (s.flows[0].ipv6, s.flows[0].tcp().unwrap().mss, d.packets, d.bytes)
     };
     let (six, four) = (of("request", "charge = \"5 s\""), of("request", "charge = \"5 s\"\nip = 4"));
     assert_eq!((six.0, six.1, four.0, four.1), (true, 1440, false, 1460));

@@ -43,7 +43,6 @@ use roughlink_core::app::Traffic;
 use roughlink_core::metrics::jain;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{NoObserver, RunLimits};
-use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::tcp::{Buffer, Stack, TcpConfig};
 use roughlink_core::units::Time;
@@ -137,9 +136,9 @@ impl Transfers<'_> {
         for i in bulk_flows(scenario) {
             let flow = &scenario.flows[i];
             let wrong = |reason: String| Err(HostError::Transfer { flow: Some(flow.name.clone()), reason });
-            if flow.protocol() != Protocol::Tcp {
+            let Some(tcp) = flow.tcp() else {
                 return wrong("SCTP cannot run on the kernel; only TCP can".into());
-            }
+            };
             if [flow.from, flow.to]
                 .iter()
                 .any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_))))
@@ -149,20 +148,20 @@ impl Transfers<'_> {
             if flow.dscp != 0 {
                 return wrong("`dscp` cannot be set on the kernel".into());
             }
-            if let Some(key) = decided_by_kernels(&flow.tcp, flow.ipv6) {
+            if let Some(key) = decided_by_kernels(tcp, flow.ipv6) {
                 return wrong(format!("`tcp.{key}` is decided by the kernel"));
             }
             // Flows to a node share the listening socket, and flows with the same ends share the route.
             let others =
                 bulk_flows(scenario).take_while(|&o| o != i).map(|o| &scenario.flows[o]).filter(|o| o.to == flow.to);
-            for other in others {
-                if window(&flow.tcp) != window(&other.tcp) {
+            for (other, same) in others.filter_map(|o| Some((o, o.tcp()?))) {
+                if window(tcp) != window(same) {
                     return wrong(format!(
                         "its buffers differ from those of `{}`, which ends at the same node",
                         other.name
                     ));
                 }
-                if other.from == flow.from && acknowledges_each(&other.tcp) != acknowledges_each(&flow.tcp) {
+                if other.from == flow.from && acknowledges_each(same) != acknowledges_each(tcp) {
                     return wrong(format!(
                         "its `delayed_ack` differs from that of `{}`, which has the same ends",
                         other.name
@@ -240,19 +239,21 @@ impl Transfers<'_> {
         let flow = &self.scenario.flows[i];
         let [from, to] = addresses(&self.scenario, i).sockets();
         let place = |node| nodes.binary_search(&node).expect("the nodes of all transfers are there");
-        let Traffic::Bulk { bytes } = flow.traffic else { unreachable!("only these are carried") };
+        let (Traffic::Bulk { bytes }, Some(tcp)) = (&flow.traffic, flow.tcp()) else {
+            unreachable!("only these are carried")
+        };
         KernelTransfer {
             flow: i,
             start: flow.start,
-            bytes,
+            bytes: *bytes,
             from,
             to,
             ends: [place(flow.from), place(flow.to)],
             cc: self.names[i].clone(),
-            window: window(&flow.tcp),
-            paced: flow.tcp.pacing,
-            write_size: flow.tcp.write_size.min(MAX_WRITE_SIZE) as usize,
-            each: acknowledges_each(&flow.tcp),
+            window: window(tcp),
+            paced: tcp.pacing,
+            write_size: tcp.write_size.min(MAX_WRITE_SIZE) as usize,
+            each: acknowledges_each(tcp),
             read: AtomicU64::new(0),
             read_at: AtomicU64::new(flow.start.0),
         }

@@ -14,7 +14,7 @@ use roughlink_core::cc::{
     Permit, REGISTRY, Sent,
 };
 use roughlink_core::net::Observer;
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
 use std::collections::{BTreeMap, HashSet};
 use std::panic::resume_unwind;
@@ -34,7 +34,7 @@ const PYTHON: &str = "a Python class";
 
 /// Returns the algorithm of the first flow that uses a Python class.
 pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
-    let names = scenario.flows.iter().map(|flow| &*flow.cc);
+    let names = scenario.flows.iter().filter_map(|flow| Some(&*flow.cc()?.name));
     names.into_iter().find(|name| REGISTRY.find(name).is_some_and(|entry| entry.source == PYTHON))
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
     let ends = ExceptionObserver::default();
     for (name, class) in classes {
         let class = Arc::new(class);
-        for flow in scenario.flows.iter_mut().filter(|flow| flow.cc == name) {
+        for cc in scenario.flows.iter_mut().filter_map(FlowSpec::cc_mut).filter(|cc| cc.name == name) {
             let (class, ends, name) = (Arc::clone(&class), ends.clone(), name.clone());
-            flow.factory = Some(Arc::new(move |flow| Box::new(PythonAlgorithm::new(&class, &name, &ends, flow))));
+            cc.factory = Arc::new(move |flow| Box::new(PythonAlgorithm::new(&class, &name, &ends, flow)));
         }
     }
     ends

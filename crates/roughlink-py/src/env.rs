@@ -139,9 +139,10 @@ impl World {
         let shared = SharedControl(Arc::default());
         let mut scenario = scenario.clone();
         let state = shared.clone();
-        scenario.flows[flow].factory = Some(Arc::new(move |flow| {
+        let cc = scenario.flows[flow].cc_mut().expect("a transfer has a congestion control");
+        cc.factory = Arc::new(move |flow| {
             Box::new(ExternalControl { shared: state.clone(), mss: flow.mss, sends: false, at: None })
-        }));
+        });
         World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
@@ -239,10 +240,7 @@ impl Batch {
     ) -> PyResult<Self> {
         let controlled = |scenario: &Bound<'_, PyScenario>| {
             let plain = Arc::clone(&scenario.get().scenario);
-            let is = |f: &FlowSpec| {
-                let transfer = f.factory.is_some() && matches!(f.traffic, Traffic::Bulk { .. });
-                transfer && flow.is_none_or(|name| f.name == name)
-            };
+            let is = |f: &FlowSpec| matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name);
             let Some(at) = plain.flows.iter().position(is) else {
                 let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
                 return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));

@@ -118,7 +118,7 @@ impl PyScenario {
     /// Returns the congestion control of each flow; empty for datagram flows.
     #[getter]
     fn algorithms(&self) -> Vec<String> {
-        self.scenario.flows.iter().map(|flow| flow.cc.clone()).collect()
+        self.scenario.flows.iter().map(|flow| flow.cc().map_or_else(String::new, |cc| cc.name.clone())).collect()
     }
 
     /// Returns warnings about input that is valid but probably a mistake, with its position.

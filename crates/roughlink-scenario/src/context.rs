@@ -4,11 +4,11 @@
 use super::leaf::{At, Leaf, TransferSize, span};
 use super::names::ElementNames;
 use super::problem::{Problem, Problems, list};
-use super::sctp::{self, TomlSctp};
-use super::tcp::{Common, Sources, TomlConnection, TomlTcp, headers};
+use super::sctp::{self, ResolvedSctp, TomlSctp};
+use super::tcp::{Common, ResolvedTcp, Sources, TomlConnection, TomlTcp, headers};
 use roughlink_core::net::routing::{Hop, Routes};
 use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{FlowSpec, LinkSpec};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Transport};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -58,9 +58,9 @@ impl Context<'_> {
             let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
             self.note_fragments((full, true), sources.span("mss"), place.path);
             self.used.push((transport.config.stack, transport.cc));
-            spec.tcp = self.share(transport.config);
-            spec.cc = transport.cc.name.to_owned();
-            (spec.factory, spec.cc_params) = (Some(transport.factory), transport.params);
+            let ResolvedTcp { config, cc, factory, params } = transport;
+            spec.transport =
+                Transport::Tcp(self.share(config), CongestionSpec { name: cc.name.into(), params, factory });
         }
     }
 
@@ -75,9 +75,9 @@ impl Context<'_> {
         let own = own.map(|own| &own.value);
         if let Some(sctp) = sctp::resolve(self.sctp, own, connection, place.name.clone(), report) {
             self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
-            spec.sctp = Some(Arc::new(sctp.config));
-            spec.cc = sctp.cc.name.to_owned();
-            (spec.factory, spec.cc_params) = (Some(sctp.factory), sctp.params);
+            let ResolvedSctp { config, cc, factory, params, .. } = sctp;
+            let cc = CongestionSpec { name: cc.name.into(), params, factory };
+            spec.transport = Transport::Sctp(Arc::new(config), cc);
         }
     }
 

@@ -18,14 +18,12 @@ use roughlink_core::cc::coverage::THRESHOLD_DBM;
 use roughlink_core::link::Model;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::scenario::Notices;
-use roughlink_core::scenario::{CoverageStay, FlowSpec, LinkSpec};
-use roughlink_core::tcp::TcpConfig;
+use roughlink_core::scenario::{CoverageStay, FlowSpec, LinkSpec, Transport};
 use roughlink_core::units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 mod log;
 
@@ -158,7 +156,6 @@ pub(super) fn coverage(
     (names, written, links): (&ElementNames, &[At<TomlLink>], &mut [LinkSpec]),
     duration: Time,
     load: FileLoader<'_>,
-    tcp: &Arc<TcpConfig>,
     report: &mut Problems,
 ) -> Vec<FlowSpec> {
     let mut loads = Vec::new();
@@ -266,11 +263,7 @@ pub(super) fn coverage(
                     to: between.1,
                     start: stay.arrive,
                     traffic: Traffic::Cbr { rate, packet: 1000, bytes: None, stop: end },
-                    tcp: Arc::clone(tcp),
-                    sctp: None,
-                    cc: String::new(),
-                    factory: None,
-                    cc_params: toml::Table::new(),
+                    transport: Transport::Udp,
                     ipv6: false,
                     dscp: 0,
                     priority: None,

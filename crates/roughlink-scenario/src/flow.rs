@@ -16,8 +16,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::MAX_SEARCHED;
-use roughlink_core::scenario::{FlowSpec, LinkSpec};
-use roughlink_core::tcp::{Stack, TcpConfig};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Transport};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -109,11 +108,7 @@ impl TomlFlow {
             to: to.unwrap_or(0),
             start,
             traffic: Traffic::Bulk { bytes: None },
-            tcp: context.share(TcpConfig::preset(Stack::default())),
-            sctp: None,
-            cc: String::new(),
-            factory: None,
-            cc_params: toml::Table::new(),
+            transport: Transport::Udp,
             ipv6: false,
             dscp: report.read(&self.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(&path, context.links, report),
@@ -129,11 +124,11 @@ impl TomlFlow {
             Some(FlowKind::Request(own)) => own.resolve(&mut spec, &place, context, report),
             None => {}
         }
-        if let Some(factory) = &spec.factory {
+        if let Some(CongestionSpec { name, factory, .. }) = spec.cc() {
             let cc = self.connection().and_then(|connection| connection.cc.as_ref());
             let place = cc.map_or(table.clone(), |cc| cc.span.clone());
             let (flow, links) = ((spec.name.as_str(), place), (&path[..], context.links));
-            warn_of_silence(flow, (&spec.cc, factory), links, context.duration, &mut context.notices, report);
+            warn_of_silence(flow, (name, factory), links, context.duration, &mut context.notices, report);
         }
         spec
     }

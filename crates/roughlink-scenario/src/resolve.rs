@@ -15,10 +15,8 @@ use super::table::FileLoader;
 use super::tcp::{Common, TomlTcp, check_hystart};
 use roughlink_core::net::routing::{Edge, Routes};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
-use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Resolves a file. Reports faults; the result is usable only if there are none.
 pub(super) fn resolve(
@@ -63,9 +61,8 @@ pub(super) fn resolve(
         })
         .collect();
     cables(&file.link, &mut links, report);
-    let plain = Arc::new(TcpConfig::preset(Stack::default()));
     ElementNames::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
-    let loads = coverage(&file.coverage, (&link_names, &file.link, &mut links), duration, load, &plain, report);
+    let loads = coverage(&file.coverage, (&link_names, &file.link, &mut links), duration, load, report);
     let mut links_at = vec![Vec::new(); nodes.all.len().max(1)]; // links without nodes point at 0
     for (i, link) in links.iter().enumerate() {
         let (a, b) = link.between;
@@ -107,7 +104,7 @@ pub(super) fn resolve(
         sound,
         duration,
         notices: MAX_NOTICES,
-        configs: vec![plain],
+        configs: Vec::new(),
         used: Vec::new(),
         fragmented: BTreeMap::new(),
     };

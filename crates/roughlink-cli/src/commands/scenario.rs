@@ -7,8 +7,7 @@ use crate::show;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, Model, SharedConfig};
 use roughlink_core::net::{Network, RunOptions};
-use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{FlowSpec, Scenario};
+use roughlink_core::scenario::{FlowSpec, Scenario, Transport};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{Overrides, ScenarioText, names, write_text};
 use serde_json::json;
@@ -114,10 +113,10 @@ fn direction(direction: &Direction) -> String {
 
 /// Describes transport, stack and congestion control of a flow.
 fn transport(flow: &FlowSpec) -> String {
-    match flow.protocol() {
-        Protocol::Udp => "UDP".into(),
-        Protocol::Sctp => format!("SCTP, {}", flow.cc),
-        Protocol::Tcp => format!("TCP, {} stack, {}", flow.tcp.stack.name(), flow.cc),
+    match &flow.transport {
+        Transport::Udp => "UDP".into(),
+        Transport::Sctp(_, cc) => format!("SCTP, {}", cc.name),
+        Transport::Tcp(tcp, cc) => format!("TCP, {} stack, {}", tcp.stack.name(), cc.name),
     }
 }
 

@@ -57,6 +57,10 @@ impl MessageClock {
             (self.taken - 1, due)
         })
     }
+    /// Returns true if all messages of a limited number have been taken.
+    pub fn is_done(&self) -> bool {
+        self.cfg.count.is_some() && self.next_due() == Time::MAX
+    }
     /// Returns the number of messages that were due by `now`.
     pub fn due_by(&self, now: Time) -> u64 {
         let last = now.min(Time(self.cfg.stop.0.saturating_sub(1)));

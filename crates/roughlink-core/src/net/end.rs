@@ -3,8 +3,8 @@
 use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
-use crate::scenario::FlowSpec;
-use crate::sctp::{self, SctpConfig};
+use crate::scenario::{FlowSpec, Transport};
+use crate::sctp;
 use crate::sender::{SenderCore, SenderStats};
 use crate::tcp;
 use crate::units::Time;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(super) enum TransportEndpoint {
     Tcp(tcp::TcpEndpoint),
     Sctp(Box<sctp::SctpEndpoint>),
+    /// The end is outside the network.
+    Outside,
 }
 
 /// The sending half of an endpoint.
@@ -54,96 +56,101 @@ impl<'e> Sending<'e> {
     }
 }
 
-/// Calls the same method of either endpoint.
+/// Calls the same method of either endpoint; an end outside has a value instead.
 macro_rules! either {
-    ($self:expr, $e:ident => $call:expr) => {
+    ($self:expr, $e:ident => $call:expr, $outside:expr) => {
         match $self {
             TransportEndpoint::Tcp($e) => $call,
             TransportEndpoint::Sctp($e) => $call,
+            TransportEndpoint::Outside => $outside,
         }
     };
 }
 
-pub(super) fn association(spec: &FlowSpec, cfg: &Arc<SctpConfig>, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
-    let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), factory(spec), 1);
+/// Creates an end of a TCP connection.
+pub(super) fn connection(spec: &FlowSpec, id: FlowId) -> tcp::TcpEndpoint {
+    let Transport::Tcp(cfg, cc) = &spec.transport else { panic!("`{}` has a connection over TCP", spec.name) };
+    tcp::TcpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 0)
+}
+
+/// Creates an end of an SCTP association.
+pub(super) fn association(spec: &FlowSpec, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
+    let Transport::Sctp(cfg, cc) = &spec.transport else { panic!("`{}` has an association", spec.name) };
+    let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 1);
     let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
     endpoint.set_jitter(seed.stream(&name, "heartbeat"));
     endpoint
 }
 
-fn factory(spec: &FlowSpec) -> cc::Factory {
-    spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control")
-}
-
 impl TransportEndpoint {
-    pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [TransportEndpoint; 2] {
-        [false, true].map(|reverse| {
-            let id = FlowId::new(index, reverse);
-            match &spec.sctp {
-                None => TransportEndpoint::Tcp(tcp::TcpEndpoint::new(id, Arc::clone(&spec.tcp), factory(spec), 0)),
-                Some(cfg) => TransportEndpoint::Sctp(Box::new(association(spec, cfg, id, seed))),
-            }
-        })
+    pub(super) fn new(spec: &FlowSpec, id: FlowId, seed: &Seed) -> Self {
+        match &spec.transport {
+            Transport::Sctp(..) => TransportEndpoint::Sctp(Box::new(association(spec, id, seed))),
+            _ => TransportEndpoint::Tcp(connection(spec, id)),
+        }
     }
     pub(super) fn connect(&mut self) {
-        either!(self, e => e.connect());
+        either!(self, e => e.connect(), ());
     }
     pub(super) fn listen(&mut self) {
-        either!(self, e => e.listen());
+        either!(self, e => e.listen(), ());
     }
     pub(super) fn offer(&mut self, bytes: u64, close_after: bool) {
-        either!(self, e => e.offer(bytes, close_after));
+        either!(self, e => e.offer(bytes, close_after), ());
     }
     pub(super) fn close(&mut self) {
-        either!(self, e => e.close());
+        either!(self, e => e.close(), ());
     }
     #[inline(always)]
     pub(super) fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        either!(self, e => e.receive(now, p, sides));
+        either!(self, e => e.receive(now, p, sides), ());
     }
     #[inline(always)]
     pub(super) fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        either!(self, e => e.transmit(now, sides))
+        either!(self, e => e.transmit(now, sides), None)
     }
     pub(super) fn wake(&mut self, now: Time) {
-        either!(self, e => e.wake(now));
+        either!(self, e => e.wake(now), ());
     }
     #[inline(always)]
     pub(super) fn next_wake(&self, now: Time) -> Time {
-        either!(self, e => e.next_wake(now))
+        either!(self, e => e.next_wake(now), Time::MAX)
     }
     pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        either!(self, e => e.on_link(now, event));
+        either!(self, e => e.on_link(now, event), ());
     }
     /// Returns the time since data packet `p` left this end; `None` if that is unknown.
     #[inline(always)]
     pub(super) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
-        either!(self, e => e.age_of(now, p))
+        either!(self, e => e.age_of(now, p), None)
     }
     #[inline]
     pub(super) fn delivered(&self) -> u64 {
-        either!(self, e => e.delivered())
+        either!(self, e => e.delivered(), 0)
     }
     #[inline]
     pub(super) fn peer_closed(&self) -> bool {
-        either!(self, e => e.peer_closed())
+        either!(self, e => e.peer_closed(), false)
     }
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        either!(self, e => e.is_quiet())
+        either!(self, e => e.is_quiet(), true)
+    }
+    pub(super) fn is_outside(&self) -> bool {
+        matches!(self, TransportEndpoint::Outside)
     }
     /// Returns true if the end was or will be opened passively and has no peer yet.
     pub(super) fn is_listening(&self) -> bool {
-        self.failed_at().is_none() && either!(self, e => e.is_done()) && self.sender().is_none()
+        self.failed_at().is_none() && either!(self, e => e.is_done(), false) && self.sender().is_none()
     }
     pub(super) fn failed_at(&self) -> Option<Time> {
-        either!(self, e => e.failed_at())
+        either!(self, e => e.failed_at(), None)
     }
     /// Returns the segments that this end dropped for an old timestamp.
     pub(super) fn rejected(&self) -> u64 {
         match self {
             TransportEndpoint::Tcp(e) => e.rejected(),
-            TransportEndpoint::Sctp(_) => 0,
+            TransportEndpoint::Sctp(_) | TransportEndpoint::Outside => 0,
         }
     }
     /// Returns the bytes sent by `peer`, the other end, that FORWARD TSNs skipped.
@@ -163,6 +170,7 @@ impl TransportEndpoint {
         match self {
             TransportEndpoint::Tcp(e) => e.sender().map(Sending::Tcp),
             TransportEndpoint::Sctp(e) => e.sender().map(Sending::Sctp),
+            TransportEndpoint::Outside => None,
         }
     }
 }

@@ -168,10 +168,7 @@ impl NetworkFlow {
             Traffic::Web(cfg) => {
                 FlowTraffic::Other(Box::new(DialogueFlow::new(spec, index, open, Web::new(*cfg, connects))))
             }
-            Traffic::Messages(cfg) => {
-                let sctp = spec.sctp.as_ref().expect("messages have an association");
-                FlowTraffic::Other(Box::new(MessageFlow::new(spec, sctp, index, open, *cfg, seed)))
-            }
+            Traffic::Messages(cfg) => FlowTraffic::Other(Box::new(MessageFlow::new(spec, index, open, *cfg, seed))),
             Traffic::Request { session } => {
                 let turnaround = seed.stream(&spec.name, "turnaround");
                 let session = Session::new(SessionConfig::clone(session), spec.start, open, turnaround);

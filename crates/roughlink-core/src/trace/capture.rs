@@ -276,7 +276,7 @@ pub fn hosts(scenario: &Scenario) -> Vec<usize> {
 /// Returns how many bytes to keep of each packet of flow `index` by default: the headers, or everything (0) for SCTP,
 /// whose chunks and CRC32c dissectors cannot check when truncated, and for the messages of a charging session.
 pub fn snaplen(scenario: &Scenario, index: usize) -> u32 {
-    if scenario.flows[index].sctp.is_some() || is_session(scenario, index) { 0 } else { HEADERS }
+    if scenario.flows[index].protocol() == Protocol::Sctp || is_session(scenario, index) { 0 } else { HEADERS }
 }
 
 fn is_session(scenario: &Scenario, index: usize) -> bool {

@@ -10,7 +10,7 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::queue::{BucketConfig, CodelConfig};
 use roughlink_core::link::timeline::{Opportunities, OutagePolicy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Notices, Scenario, Transport};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::BTreeMap;
@@ -169,13 +169,13 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
     (ends, algorithm(), tcp(), 1..bytes, 0u64..2_000, 0u32..5).prop_map(
         move |((from, to), algorithm, tcp, bytes, start, kind)| {
             let start = Time::from_millis(start);
-            let tcp = Arc::new(tcp);
-            let (cc, factory, traffic) = if kind == 0 {
+            let (transport, traffic) = if kind == 0 {
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
-                (String::new(), None, traffic)
+                (Transport::Udp, traffic)
             } else {
                 let factory = algorithm.default_factory(tcp.stack.name());
-                (algorithm.name.into(), Some(factory), Traffic::Bulk { bytes: Some(bytes) })
+                let cc = CongestionSpec { name: algorithm.name.into(), params: toml::Table::new(), factory };
+                (Transport::Tcp(Arc::new(tcp), cc), Traffic::Bulk { bytes: Some(bytes) })
             };
             FlowSpec {
                 name: format!("flow {index}"),
@@ -183,11 +183,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 to,
                 start,
                 traffic,
-                tcp,
-                cc,
-                sctp: None,
-                factory,
-                cc_params: toml::Table::new(),
+                transport,
                 ipv6: false,
                 dscp: 0,
                 priority: None,

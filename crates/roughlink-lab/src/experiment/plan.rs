@@ -17,8 +17,7 @@ use crate::statistics::{ConfidenceInterval, quantile, spearman, summary, wilson}
 use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::routing;
-use roughlink_core::scenario::{FlowSpec, Scenario};
-use roughlink_core::tcp::Stack;
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_scenario::Warning;
 use std::cell::RefCell;
@@ -188,7 +187,7 @@ impl ExperimentPlan {
         }
         for (_, point) in points.iter().filter(|(axis, _)| axis.keys.iter().any(|key| key == "tcp.cc")) {
             let algorithm = point.value.split('{').next().unwrap_or_default().trim();
-            if scenario.flows.iter().all(|f| f.cc != algorithm) {
+            if scenario.flows.iter().all(|f| f.cc().is_none_or(|cc| cc.name != algorithm)) {
                 return Err(LabError::Usage {
                     message: format!("`tcp.cc = {algorithm}` has no effect: every flow has its own `cc`"),
                     help: "remove `cc` from the flows, or vary it there: sweep --set flow.NAME.cc=...".into(),
@@ -208,7 +207,7 @@ impl ExperimentPlan {
             }
         }
         self.kinds.extend(scenario.flows.iter().map(|f| f.traffic.name()));
-        self.stacks.extend(scenario.flows.iter().filter_map(FlowSpec::stack).map(Stack::name));
+        self.stacks.extend(scenario.flows.iter().filter_map(|f| Some(f.tcp()?.stack.name())));
         Ok((planned, scenario))
     }
 

@@ -64,7 +64,7 @@ impl OutageRecovery {
         let slowest = scenario.links.iter().map(|l| capacity(&l.model)).min_by_key(|r| r.0)?;
         Some(OutageRecovery {
             from,
-            enough: ENOUGH * payload(slowest, &scenario.flows[index].tcp),
+            enough: ENOUGH * payload(slowest, scenario.flows[index].tcp().map_or(&TcpConfig::default(), |tcp| tcp)),
             steps: Vec::new(),
             last: 0,
             segments: 0,

@@ -17,7 +17,7 @@ use roughlink_bpf::pinned::LoadedAlgorithm;
 use roughlink_core::app::Traffic;
 use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
-use roughlink_core::scenario::{FlowSpec, Scenario};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, Scenario};
 use roughlink_core::units::Time;
 use roughlink_host::{EmulationResults, LoopEnd, Transferred, Transfers, is_allowed, raise_descriptor_limit};
 use roughlink_lab::experiment::ExperimentPlan;
@@ -151,31 +151,32 @@ impl Algorithms {
     fn load(scenarios: &[Arc<Scenario>]) -> Result<Self, Failure> {
         let (mut names, mut loaded) = (BTreeMap::new(), Vec::new());
         let has = registered().map_err(failure)?;
-        for flow in scenarios.iter().flat_map(|s| &s.flows).filter(|f| matches!(f.traffic, Traffic::Bulk { .. })) {
-            if names.contains_key(&variant(flow)) {
+        let transfers = scenarios.iter().flat_map(|s| &s.flows).filter(|f| matches!(f.traffic, Traffic::Bulk { .. }));
+        for cc in transfers.filter_map(FlowSpec::cc) {
+            if names.contains_key(&variant(cc)) {
                 continue;
             }
-            let name = if CatalogueEntry::find(program(flow)).is_some() {
-                let mut request = LoadRequest::new(program(flow)).map_err(failure)?;
+            let name = if CatalogueEntry::find(program(cc)).is_some() {
+                let mut request = LoadRequest::new(program(cc)).map_err(failure)?;
                 request.name = free_name()?;
-                request.parameters = flow.cc_params.clone();
+                request.parameters = cc.params.clone();
                 loaded.push(request.load().map_err(failure)?);
                 request.name
-            } else if flow.cc_params.is_empty() && has.contains(&flow.cc) {
-                flow.cc.clone()
+            } else if cc.params.is_empty() && has.contains(&cc.name) {
+                cc.name.clone()
             } else {
-                let message = format!("neither roughlink nor this kernel provides `{}`", flow.cc);
+                let message = format!("neither roughlink nor this kernel provides `{}`", cc.name);
                 let help = "choose one of `roughlink cc list --kernel`, or load a kernel module with modprobe tcp_NAME";
                 return Err(Failure::Machine(message, Some(help)));
             };
-            names.insert(variant(flow), name);
+            names.insert(variant(cc), name);
         }
         Ok(Algorithms { names, loaded })
     }
 
     fn carry(&self, job: &Job, stop: Option<Arc<AtomicBool>>) -> Result<Transferred, Failed> {
-        let names: Vec<String> =
-            job.scenario.flows.iter().map(|f| self.names.get(&variant(f)).cloned().unwrap_or_default()).collect();
+        let name = |f: &FlowSpec| self.names.get(&variant(f.cc()?)).cloned();
+        let names: Vec<String> = job.scenario.flows.iter().map(|f| name(f).unwrap_or_default()).collect();
         let every = job.watch.as_ref().map(|w| Time(w.every_ns)).filter(|t| !t.is_zero()).unwrap_or(EVERY).min(EVERY);
         let transfers = Transfers {
             scenario: Arc::clone(&job.scenario),
@@ -202,14 +203,14 @@ fn free_name() -> Result<String, Failure> {
     Ok(names.find(|name| !taken.contains(name)).expect("there is always another number"))
 }
 
-fn variant(flow: &FlowSpec) -> Variant {
-    (program(flow).to_owned(), flow.cc_params.to_string())
+fn variant(cc: &CongestionSpec) -> Variant {
+    (program(cc).to_owned(), cc.params.to_string())
 }
 
 /// Returns the sender's algorithm.
-fn program(flow: &FlowSpec) -> &str {
+fn program(cc: &CongestionSpec) -> &str {
     // The variant differs only at the receiver: `delayed_ack = 1`.
-    if flow.cc == "newreno-nd" { "newreno" } else { &flow.cc }
+    if cc.name == "newreno-nd" { "newreno" } else { &cc.name }
 }
 
 fn record(job: &Job, done: Transferred) -> RunRecord {

@@ -11,7 +11,6 @@ use crate::units::Time;
 
 pub(super) struct BulkFlow {
     ends: [TransportEndpoint; 2],
-    open: [bool; 2],
     bytes: Option<u64>,
     delivered: u64,
     started: bool,
@@ -19,20 +18,20 @@ pub(super) struct BulkFlow {
 
 impl BulkFlow {
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
-        BulkFlow { ends: TransportEndpoint::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
+        let end = |i: usize| match open[i] {
+            true => TransportEndpoint::Outside,
+            false => TransportEndpoint::new(spec, FlowId::new(index, i == 1), seed),
+        };
+        BulkFlow { ends: [0, 1].map(end), bytes, delivered: 0, started: false }
     }
 
     #[cold]
     fn start(&mut self) {
         self.started = true;
         let [source, sink] = &mut self.ends;
-        if !self.open[1] {
-            sink.listen();
-        }
-        if !self.open[0] {
-            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
-            source.connect();
-        }
+        sink.listen();
+        source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+        source.connect();
     }
 
     /// Derives the bytes delivered to a sink outside from its acknowledgments.
@@ -58,7 +57,7 @@ impl Application for BulkFlow {
         }
         self.ends[end].receive(now, p, sides);
         if end == 0 {
-            if self.open[1] {
+            if self.ends[1].is_outside() {
                 self.acknowledged(now, progress);
             }
             return true;
@@ -99,7 +98,7 @@ impl Application for BulkFlow {
         self.ends[end].next_wake(now)
     }
     fn is_listening(&self) -> bool {
-        self.open[0] && self.ends[1].is_listening()
+        self.ends[0].is_outside() && self.ends[1].is_listening()
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));

@@ -6,14 +6,13 @@ use crate::app::dialogue::{Action, Dialogue};
 use crate::app::request::v2gtp::OutgoingMessages;
 use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
-use crate::net::end::Sending;
+use crate::net::end::{Sending, connection};
 use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::scenario::FlowSpec;
 use crate::tcp::{ConnectionState, TcpEndpoint, Unread, unwrap};
 use crate::units::Time;
 use crate::wire::{Addresses, Payload};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// A connection and its dialogue.
 pub(super) struct DialogueFlow<D> {
@@ -39,11 +38,7 @@ pub(super) struct DialogueFlow<D> {
 
 impl<D: Dialogue> DialogueFlow<D> {
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], dialogue: D) -> Self {
-        let mut ends = [0, 1].map(|end| {
-            let factory = spec.factory.clone().expect("a flow over TCP has a congestion control");
-            let id = FlowId::new(index, end == 1);
-            (!open[end]).then(|| TcpEndpoint::new(id, Arc::clone(&spec.tcp), factory, 0))
-        });
+        let mut ends = [0, 1].map(|end| (!open[end]).then(|| connection(spec, FlowId::new(index, end == 1))));
         if let Some(end) = &mut ends[1] {
             end.listen();
         }
