@@ -203,7 +203,7 @@ impl Network {
         assert!(options.ports.iter().all(|node| *node < s.nodes.len()), "a port is at a node of the scenario");
         for (i, &node) in options.ports.iter().enumerate() {
             if options.ports[..i].contains(&node) {
-                return Err(NetworkError::Ports { node: s.nodes[node].clone() });
+                return Err(NetworkError::Ports { node: s.nodes[node].name.clone() });
             }
         }
         // A datagram may go from any port to any node.

@@ -14,7 +14,6 @@ use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -27,15 +26,8 @@ pub struct Scenario {
     pub seed: u64,
     /// End of the run.
     pub duration: Time,
-    /// Names of the nodes.
-    pub nodes: Vec<String>,
-    /// Kernel nodes in emulations, by index, ascending. Simulations ignore this list.
-    pub kernels: Vec<usize>,
-    /// Interfaces of kernel nodes with an interface other than the default, by node.
-    pub interfaces: BTreeMap<usize, HostInterface>,
-    /// Explicit addresses of nodes, by index; different from all other addresses, including assigned ones
-    /// ([`crate::net::addresses`]). Visible only in captures and to hosts outside the network.
-    pub addresses: BTreeMap<usize, NodeAddresses>,
+    /// Hosts and routers.
+    pub nodes: Vec<NodeSpec>,
     /// Links.
     pub links: Vec<LinkSpec>,
     /// Flows.
@@ -44,6 +36,34 @@ pub struct Scenario {
     pub gateways: Vec<GatewaySpec>,
     /// Text of the scenario file with overrides; empty for a scenario without a file.
     pub source: String,
+}
+
+impl Scenario {
+    /// Returns the indices of the kernel nodes, ascending.
+    pub fn kernels(&self) -> impl Iterator<Item = usize> {
+        (0..self.nodes.len()).filter(|&node| self.nodes[node].kernel)
+    }
+}
+
+/// A host or router of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Name.
+    pub name: String,
+    /// Set for a kernel node in emulations. Simulations ignore this flag.
+    pub kernel: bool,
+    /// Interface as a kernel node.
+    pub interface: HostInterface,
+    /// Explicit addresses, different from all other addresses, including assigned ones ([`crate::net::addresses`]).
+    /// Visible only in captures and to hosts outside the network.
+    pub addresses: NodeAddresses,
+}
+
+impl NodeSpec {
+    /// Creates a simulated node with assigned addresses.
+    pub fn new(name: impl Into<String>) -> Self {
+        NodeSpec { name: name.into(), ..NodeSpec::default() }
+    }
 }
 
 /// Interface between a host and an emulated network.

@@ -11,10 +11,9 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, Observer, RunLimits, RunOptions};
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Notices, Scenario, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, NodeSpec, Notices, Scenario, Transport};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -111,7 +110,7 @@ proptest! {
         let alone = run(&scenario, RunOptions::default());
         let (flows, links) = (scenario.flows.len(), scenario.links.len());
         let base = scenario.nodes.len();
-        scenario.nodes.extend(more.nodes.iter().map(|n| format!("more {n}")));
+        scenario.nodes.extend(more.nodes.iter().map(|n| NodeSpec::new(format!("more {}", n.name))));
         // Insert the additions in front, so that the numbers of all links and flows change.
         scenario.links.splice(0..0, more.links.into_iter().map(|mut l| {
             l.name = format!("more {}", l.name);
@@ -163,10 +162,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         name: "v2g".into(),
         seed: 7,
         duration: Time::from_secs(600),
-        nodes: ["sa", "secc", "evcc"].map(String::from).to_vec(),
-        kernels: Vec::new(),
-        interfaces: Default::default(),
-        addresses: BTreeMap::new(),
+        nodes: ["sa", "secc", "evcc"].map(NodeSpec::new).to_vec(),
         links: vec![
             LinkSpec {
                 name: "internet".into(),
@@ -226,7 +222,7 @@ fn adding_a_flow_does_not_change_the_noise() {
     // The two flows share no link, so the first one's packets meet the same noise.
     let one = v2g(Stack::Linux, "cubic", 1, 300_000);
     let mut two = one.clone();
-    two.nodes.extend(["x".into(), "y".into()]);
+    two.nodes.extend(["x", "y"].map(NodeSpec::new));
     two.links.insert(
         0,
         LinkSpec {

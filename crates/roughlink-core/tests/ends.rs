@@ -232,7 +232,7 @@ fn both_ends_of_a_call_may_be_outside() {
 #[test]
 fn connection_between_two_outside_ends_does_not_run() {
     let mut s = only(0, &chain(PLAIN, "kind = \"bulk\"\nbytes = \"10 kB\""));
-    s.kernels = vec![0, 2];
+    s.nodes.iter_mut().for_each(|node| node.kernel = node.name != "m");
     let flow = inside(&s);
     assert_eq!((flow.not_run, flow.delivered_bytes), (false, 10_000));
     for (ports, not_run) in [(&[0][..], false), (&[0, 2], true)] {

@@ -19,7 +19,6 @@ use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire::{self, Addresses, Datagram, IpPair};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 fn parse(text: &str) -> Scenario {
@@ -498,10 +497,8 @@ fn given_addresses_replace_assigned_addresses() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";
     let plain = chain(ROUGH, flow);
     let v4 = Ipv4Addr::new(192, 168, 7, 2);
-    let given = Scenario {
-        addresses: BTreeMap::from([(2, NodeAddresses { v4: Some(v4), v6: "fd12::2".parse().ok() })]),
-        ..plain.clone()
-    };
+    let mut given = plain.clone();
+    given.nodes[2].addresses = NodeAddresses { v4: Some(v4), v6: "fd12::2".parse().ok() };
     assert_eq!(addresses(&given, 0).ip, IpPair::V4 { src: assigned(0), dst: v4 });
     let [plain, simulated] = [plain, given.clone()].map(|s| {
         let mut result = Network::new(s, RunOptions::default()).unwrap().run().unwrap();

@@ -6,7 +6,7 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::scenario::{HostInterface, Scenario, Transport};
+use roughlink_core::scenario::{HostInterface, NodeSpec, Scenario, Transport};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use roughlink_scenario::{Warning, schema};
@@ -69,7 +69,7 @@ fn design_example_is_read() {
     let (s, warnings) = set(DESIGN, &[]);
     assert_eq!(s.name, "One car at a noisy charging cable");
     assert_eq!((s.seed, s.duration), (1, Time::from_secs(600)));
-    assert_eq!(s.nodes, ["sa", "secc", "evcc"]);
+    assert_eq!(s.nodes, ["sa", "secc", "evcc"].map(NodeSpec::new));
     assert_eq!(s.links[1].between, (1, 2));
     let plc = &s.links[1].model.as_pipe().unwrap();
     assert_eq!((plc.forward.rate, plc.forward.delay), (Rate::from_mbps(10), Time::from_micros(900)));
@@ -113,14 +113,16 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
 fn nodes_can_be_linux_hosts() {
     let (plain, before) = set(DESIGN, &[]);
     let (hosts, warnings) = set(DESIGN, &[("node.s*.kernel", "true")]);
-    assert_eq!((plain.kernels, hosts.kernels, warnings.len()), (vec![], vec![0, 1], before.len()));
+    let kernels = |s: &Scenario| s.kernels().collect::<Vec<_>>();
+    assert_eq!((kernels(&plain), kernels(&hosts), warnings.len()), (vec![], vec![0, 1], before.len()));
     let joined = |overrides| set(DESIGN, overrides).0;
     let ethernet = joined(&[("node.s*.layer", "ethernet"), ("node.secc.kernel", "true")]);
-    assert_eq!(ethernet.interfaces.values().collect::<Vec<_>>(), [&HostInterface::Ethernet; 2]);
-    assert_eq!(ethernet.kernels.len(), 1, "a node that is none may say what it would be");
+    let interfaces = |s: &Scenario| s.nodes.iter().map(|node| node.interface.clone()).collect::<Vec<_>>();
+    assert_eq!(interfaces(&ethernet), [HostInterface::Ethernet, HostInterface::Ethernet, HostInterface::Ip]);
+    assert_eq!(kernels(&ethernet).len(), 1, "a node that is none may say what it would be");
     let attached = joined(&[("node.evcc.interface", "eth1")]);
-    let node = attached.kernels[0];
-    assert_eq!(attached.interfaces, [(node, HostInterface::Attached("eth1".into()))].into());
+    let node = kernels(&attached)[0];
+    assert_eq!(attached.nodes[node].interface, HostInterface::Attached("eth1".into()));
     let unused = DESIGN.split("[[flow]]").next().expect("a beginning");
     assert!(set(unused, &[]).1[0].to_string().contains("the scenario has no flow"));
     assert!(set(unused, &[("node.evcc.kernel", "true")]).1.is_empty());
@@ -412,7 +414,7 @@ fn overrides_work_in_either_notation() {
             ("flow.f.to", "c"),
         ],
     );
-    assert_eq!(s.nodes, ["a", "c"]);
+    assert_eq!(s.nodes, ["a", "c"].map(NodeSpec::new));
     assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.03 });
 }
 

@@ -133,8 +133,8 @@ impl Emulation {
         let forwards = if here.is_some() { Namespace::here()?.forwards()? } else { [false; 2] };
         let (mut nodes, mut devices) = (Vec::new(), Vec::new());
         for host in hosts {
-            let name = scenario.nodes[host.node].clone();
-            if let Some(HostInterface::Attached(interface)) = scenario.interfaces.get(&host.node) {
+            let name = scenario.nodes[host.node].name.clone();
+            if let HostInterface::Attached(interface) = &scenario.nodes[host.node].interface {
                 let (namespace, device) = match interface.rsplit_once('/') {
                     Some((namespace, device)) => (Namespace::named(namespace)?, device),
                     None => (Namespace::here()?, &**interface),
@@ -192,7 +192,7 @@ impl Emulation {
             _ => both_addresses(&scenario, node).to_vec(),
         };
         let listed = scenario.nodes.iter().enumerate();
-        let listed = listed.map(|(i, name)| ListedNode::new(name, addresses(i), namespace(name)));
+        let listed = listed.map(|(i, node)| ListedNode::new(&node.name, addresses(i), namespace(&node.name)));
         let listed = list(&listed.collect::<Vec<_>>())?;
         let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
         let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
@@ -270,7 +270,7 @@ impl Emulation {
             let NetworkEdge { switch, conversations, mut watch, .. } = edge;
             let achieved = conversations.results(usize::MAX, network.in_flight().chain(switch.waiting()));
             LoopResult {
-                frames: network.observer().1.counts(&scenario.nodes),
+                frames: network.observer().1.counts(|node| scenario.nodes[node].name.clone()),
                 network,
                 achieved,
                 ending,
@@ -449,10 +449,10 @@ fn setup(scenario: &Scenario, host: EmulatedHost) -> Setup {
     let links: Vec<_> = links_at(scenario, host.node).collect();
     let others = || (0..scenario.nodes.len()).filter(|node| *node != host.node);
     let both = |node| both_addresses(scenario, node);
-    let ethernet = scenario.interfaces.get(&host.node).is_some_and(|i| *i == HostInterface::Ethernet).then(|| {
+    let ethernet = (scenario.nodes[host.node].interface == HostInterface::Ethernet).then(|| {
         let all = |node| both(node).into_iter().chain([IpAddr::V6(link_local(node))]);
         // Addresses of hosts behind an attached device are unknown.
-        let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(HostInterface::Attached(_))));
+        let known = others().filter(|node| !matches!(scenario.nodes[*node].interface, HostInterface::Attached(_)));
         (node_mac(host.node), known.flat_map(|node| all(node).map(move |a| (a, node_mac(node)))).collect())
     });
     let longest = if ethernet.is_some() { MAX_IN_FRAME_LEN } else { u16::MAX };

@@ -76,10 +76,10 @@ struct Resolution {
 impl Switch {
     /// Creates the switch for ports at these nodes of a scenario.
     pub(crate) fn new(scenario: &Scenario, nodes: &[usize]) -> Self {
-        let station = |node: &usize| match scenario.interfaces.get(node) {
-            None | Some(HostInterface::Ip) => None,
-            Some(HostInterface::Ethernet) => Some(PortHosts::Ours(node_mac(*node))),
-            Some(HostInterface::Attached(_)) => Some(PortHosts::Attached(AttachedHosts::default())),
+        let station = |node: &usize| match scenario.nodes[*node].interface {
+            HostInterface::Ip => None,
+            HostInterface::Ethernet => Some(PortHosts::Ours(node_mac(*node))),
+            HostInterface::Attached(_) => Some(PortHosts::Attached(AttachedHosts::default())),
         };
         let ports: Vec<_> = nodes.iter().map(station).collect();
         let port_of = |node: usize| nodes.iter().position(|n| *n == node).filter(|&port| ports[port].is_some());

@@ -139,10 +139,8 @@ impl Transfers<'_> {
             let Some(tcp) = flow.tcp() else {
                 return wrong("SCTP cannot run on the kernel; only TCP can".into());
             };
-            if [flow.from, flow.to]
-                .iter()
-                .any(|n| matches!(scenario.interfaces.get(n), Some(HostInterface::Attached(_))))
-            {
+            let is_attached = |node: usize| matches!(scenario.nodes[node].interface, HostInterface::Attached(_));
+            if is_attached(flow.from) || is_attached(flow.to) {
                 return wrong("it ends at an attached device, not at a kernel node".into());
             }
             if flow.dscp != 0 {

@@ -44,7 +44,7 @@ fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
 
 fn start_with(scenario: Scenario, settings: &EmulationSettings) -> Option<Running<NoObserver>> {
     let hosts: Vec<EmulatedHost> =
-        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
+        scenario.kernels().map(|node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     match Emulation::open(scenario, &hosts, settings) {
         Ok(emulation) => Some(emulation.start(NoObserver)),
         Err(HostError::System { operation, source })

@@ -42,7 +42,7 @@ const LINK: &str = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"";
 
 fn open(scenario: Scenario, settings: EmulationSettings) -> Result<Emulation, HostError> {
     let hosts: Vec<EmulatedHost> =
-        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
+        scenario.kernels().map(|node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     Emulation::open(scenario, &hosts, &settings)
 }
 

@@ -41,7 +41,7 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     );
     let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err("no files".into())).unwrap().0;
     let hosts: Vec<EmulatedHost> =
-        scenario.kernels.iter().map(|&node| EmulatedHost { node, place: NodeLocation::Own }).collect();
+        scenario.kernels().map(|node| EmulatedHost { node, place: NodeLocation::Own }).collect();
     let running = match Emulation::open(scenario, &hosts, &EmulationSettings::default()) {
         Ok(emulation) => emulation.start(Sent::default()),
         Err(HostError::System { operation, source })

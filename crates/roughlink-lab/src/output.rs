@@ -196,11 +196,11 @@ fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(Strin
     let Some(wanted) = &settings.capture else { return Ok(Vec::new()) };
     let mut hosts = capture::hosts(scenario);
     if let Some(asked) = &wanted.hosts {
-        let name = |n: &usize| scenario.nodes[*n].clone();
-        if let Some(host) = asked.iter().find(|host| !hosts.iter().any(|n| scenario.nodes[*n] == **host)) {
+        let name = |n: &usize| scenario.nodes[*n].name.clone();
+        if let Some(host) = asked.iter().find(|host| !hosts.iter().any(|n| scenario.nodes[*n].name == **host)) {
             return Err(OutputError::Host { host: host.clone(), hosts: hosts.iter().map(name).collect() });
         }
-        hosts.retain(|n| asked.contains(&scenario.nodes[*n]));
+        hosts.retain(|n| asked.contains(&scenario.nodes[*n].name));
     }
     if wanted.one_file || hosts.len() > MAX_CAPTURES {
         return Ok(vec![(format!("{CAPTURE}.pcapng"), hosts)]);
@@ -208,7 +208,7 @@ fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(Strin
     let mut captures: Vec<(String, Vec<usize>)> = Vec::new();
     for node in hosts {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let host: String = scenario.nodes[node].chars().map(plain).take(MAX_HOST_LEN).collect();
+        let host: String = scenario.nodes[node].name.chars().map(plain).take(MAX_HOST_LEN).collect();
         // Names that differ only in replaced characters or in case would collide on some file systems.
         let taken = |name: &str| captures.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut name = format!("{CAPTURE}-{host}.pcapng");

@@ -102,7 +102,7 @@ impl PyScenario {
 
     #[getter]
     fn nodes(&self) -> Vec<String> {
-        self.scenario.nodes.clone()
+        self.scenario.nodes.iter().map(|node| node.name.clone()).collect()
     }
 
     #[getter]

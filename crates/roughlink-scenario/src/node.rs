@@ -1,11 +1,10 @@
 //! `[[node]]`: the hosts and routers.
 
-use super::leaf::{At, Leaf, Name, words};
+use super::leaf::{Leaf, Name, words};
 use super::problem::{Problem, Problems};
-use roughlink_core::scenario::HostInterface;
+use roughlink_core::scenario::{HostInterface, NodeAddresses, NodeSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A host or router.
@@ -42,26 +41,25 @@ pub(super) enum Layer {
 
 words!(Layer);
 
-/// Returns the nodes that are hosts in emulation, and the interfaces that are not the default.
-pub(super) fn hosts(nodes: &[At<TomlNode>], report: &mut Problems) -> (Vec<usize>, BTreeMap<usize, HostInterface>) {
-    let (mut kernels, mut interfaces) = (Vec::new(), BTreeMap::new());
-    for (i, At { value: node, .. }) in nodes.iter().enumerate() {
-        let layer = report.read(&node.layer);
-        let interface = report.read(&node.interface);
-        if let (Some(Layer::Ip), Some(leaf), Some(name)) = (layer, &node.layer, &interface) {
+impl TomlNode {
+    pub(crate) fn resolve(&self, name: &str, report: &mut Problems) -> NodeSpec {
+        let layer = report.read(&self.layer);
+        let attached = report.read(&self.interface);
+        if let (Some(Layer::Ip), Some(leaf), Some(device)) = (layer, &self.layer, &attached) {
             let problem =
                 Problem::new("layer = \"ip\" does not fit an attached interface, which carries Ethernet frames")
                     .at(leaf.span.clone(), "");
-            report.error(problem.help(format!("write layer = \"ethernet\", or remove interface = \"{name}\"")));
+            report.error(problem.help(format!("write layer = \"ethernet\", or remove interface = \"{device}\"")));
         }
-        if report.read(&node.kernel) == Some(true) || interface.is_some() {
-            kernels.push(i);
-        }
-        if let Some(name) = interface {
-            interfaces.insert(i, HostInterface::Attached(name));
-        } else if layer == Some(Layer::Ethernet) {
-            interfaces.insert(i, HostInterface::Ethernet);
+        NodeSpec {
+            name: name.to_owned(),
+            kernel: report.read(&self.kernel) == Some(true) || attached.is_some(),
+            interface: match (attached, layer) {
+                (Some(device), _) => HostInterface::Attached(device),
+                (None, Some(Layer::Ethernet)) => HostInterface::Ethernet,
+                (None, _) => HostInterface::Ip,
+            },
+            addresses: NodeAddresses { v4: report.read(&self.ipv4), v6: report.read(&self.ipv6) },
         }
     }
-    (kernels, interfaces)
 }

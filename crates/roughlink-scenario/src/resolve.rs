@@ -1,6 +1,6 @@
 //! From the file to the [`Scenario`]: resolves names, fills in defaults, and checks values that depend on each other.
 
-use super::addresses::addresses;
+use super::addresses::check_addresses;
 use super::cable::cables;
 use super::context::Context;
 use super::coverage::coverage;
@@ -9,12 +9,11 @@ use super::gateway::{TomlGateway, conflicting, gateway, idle};
 use super::leaf::{At, span};
 use super::link::TomlLink;
 use super::names::ElementNames;
-use super::node::hosts;
 use super::problem::{Problem, Problems};
 use super::table::FileLoader;
 use super::tcp::{Common, TomlTcp, check_hystart};
 use roughlink_core::net::routing::{Edge, Routes};
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, NodeSpec, Scenario};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
@@ -87,9 +86,10 @@ pub(super) fn resolve(
     };
     let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names.all).filter_map(stands).collect();
     conflicting(&gateways, report);
-    let (kernels, interfaces) = hosts(&file.node, report);
-    let addresses = addresses(&file.node, &nodes, report);
-    if file.flow.is_empty() && kernels.is_empty() {
+    let hosts: Vec<NodeSpec> =
+        file.node.iter().zip(&nodes.all).map(|(n, name)| n.value.resolve(name, report)).collect();
+    check_addresses(&file.node, &hosts, report);
+    if file.flow.is_empty() && !hosts.iter().any(|host| host.kernel) {
         report.warn(Problem::new("the scenario has no flow: nothing will happen").help("add a [[flow]]"));
     }
     let sound = report.problems.len() == before && nodes.complete;
@@ -123,19 +123,7 @@ pub(super) fn resolve(
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario {
-        name,
-        seed,
-        duration,
-        nodes: nodes.all,
-        kernels,
-        interfaces,
-        addresses,
-        links,
-        flows,
-        gateways,
-        source: String::new(),
-    }
+    Scenario { name, seed, duration, nodes: hosts, links, flows, gateways, source: String::new() }
 }
 
 fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> (usize, usize) {

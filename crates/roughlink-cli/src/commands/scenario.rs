@@ -72,7 +72,7 @@ fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result
 }
 
 fn described(name: &str, scenario: &Scenario) -> String {
-    let node = |i: usize| scenario.nodes[i].as_str();
+    let node = |i: usize| scenario.nodes[i].name.as_str();
     let mut links = show::table(&["link", "between", "model", "forward", "reverse"]);
     for link in &scenario.links {
         let between = format!("{}, {}", node(link.between.0), node(link.between.1));
@@ -121,7 +121,7 @@ fn transport(flow: &FlowSpec) -> String {
 }
 
 fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
-    let node = |i: usize| &scenario.nodes[i];
+    let node = |i: usize| &scenario.nodes[i].name;
     let links = scenario
         .links
         .iter()
@@ -130,7 +130,7 @@ fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
         json!({ "name": flow.name, "kind": flow.traffic.name(), "from": node(flow.from), "to": node(flow.to),
             "transport": transport(flow) })
     });
-    json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes,
+    json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(), "flows": flows.collect::<Vec<_>>() })
 }
 

@@ -5,7 +5,7 @@ use axum::response::sse::Event;
 use futures_util::stream::{Stream, unfold};
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::{LinkChange, LinkReading};
-use roughlink_core::scenario::{LinkSpec, Scenario};
+use roughlink_core::scenario::{LinkSpec, NodeSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
 use roughlink_host::conversations::ConversationResult;
 use roughlink_host::{EmulationSample, INTERVAL, Lateness, Live};
@@ -191,13 +191,13 @@ impl<'s> StartMessage<'s> {
 }
 
 impl<'s> LinkDescription<'s> {
-    fn new(spec: &'s LinkSpec, nodes: &'s [String]) -> Self {
+    fn new(spec: &'s LinkSpec, nodes: &'s [NodeSpec]) -> Self {
         let can = |change: LinkChange, directions| change.check(&spec.model, directions).is_ok();
         let rate = |directions| can(LinkChange { rate: Some(Rate::from_mbps(1)), ..LinkChange::default() }, directions);
         LinkDescription {
             name: &spec.name,
-            from: &nodes[spec.between.0],
-            to: &nodes[spec.between.1],
+            from: &nodes[spec.between.0].name,
+            to: &nodes[spec.between.1].name,
             kind: match &spec.model {
                 Model::Pipe(_) => "pipe",
                 Model::Shared(SharedConfig::Hdplc(_)) => "hdplc",

@@ -57,7 +57,7 @@ impl GatewayResult {
         GatewayResult {
             name: spec.name.clone(),
             kind: spec.kind.name.into(),
-            node: s.nodes[spec.node].clone(),
+            node: s.nodes[spec.node].name.clone(),
             flows: flows.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
             ended: ended.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
             counters: stats.map(|stats| stats.counters).unwrap_or_default(),

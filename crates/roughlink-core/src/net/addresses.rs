@@ -12,12 +12,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Returns the IPv4 address of node `index`.
 pub fn node_address(scenario: &Scenario, index: usize) -> Ipv4Addr {
-    scenario.addresses.get(&index).and_then(|given| given.v4).unwrap_or_else(|| assigned(index))
+    scenario.nodes[index].addresses.v4.unwrap_or_else(|| assigned(index))
 }
 
 /// Returns the IPv6 address of node `index` in the scenario's network.
 pub fn node_address_v6(scenario: &Scenario, index: usize) -> Ipv6Addr {
-    scenario.addresses.get(&index).and_then(|given| given.v6).unwrap_or_else(|| assigned_v6(index))
+    scenario.nodes[index].addresses.v6.unwrap_or_else(|| assigned_v6(index))
 }
 
 /// Returns the link-local IPv6 address of node `index`.

@@ -54,7 +54,7 @@ pub fn paths(s: &Scenario) -> Result<Vec<FlowPath>, NetworkError> {
         Some(hops) => Ok(Arc::<[Hop]>::from(hops)),
         None if routes.is_exhausted() => Err(NetworkError::TooManySearches),
         None => {
-            let [from, to] = [f.from, f.to].map(|node| s.nodes[node].clone());
+            let [from, to] = [f.from, f.to].map(|node| s.nodes[node].name.clone());
             Err(NoPath { flow: f.name.clone(), from, to }.into())
         }
     };

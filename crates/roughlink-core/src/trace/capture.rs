@@ -82,7 +82,7 @@ impl<W: Write> Capture<W> {
                 let mut file = Pcapng::new(out, most)?;
                 for node in hosts {
                     for &(link, end) in &ends[node] {
-                        let name = format!("{}:{}", scenario.nodes[node], scenario.links[link].name);
+                        let name = format!("{}:{}", scenario.nodes[node].name, scenario.links[link].name);
                         let raw = file.interface(&name, LinkType::Raw)?;
                         points[link][end] = Some(CapturePoint { file: i, name, raw, ethernet: None });
                     }

@@ -10,10 +10,9 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::queue::{BucketConfig, CodelConfig};
 use roughlink_core::link::timeline::{Opportunities, OutagePolicy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Notices, Scenario, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, NodeSpec, Notices, Scenario, Transport};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Generates any TCP configuration that a scenario file may state.
@@ -207,9 +206,6 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
             seed,
             duration: Time::from_secs(7200),
             nodes: Vec::new(),
-            kernels: Vec::new(),
-            interfaces: Default::default(),
-            addresses: BTreeMap::new(),
             links: Vec::new(),
             flows: Vec::new(),
             gateways: Vec::new(),
@@ -217,7 +213,7 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
         };
         for (k, (nodes, links, flows)) in chains.into_iter().enumerate() {
             let base = s.nodes.len();
-            s.nodes.extend((0..nodes).map(|i| format!("node {k}.{i}")));
+            s.nodes.extend((0..nodes).map(|i| NodeSpec::new(format!("node {k}.{i}"))));
             for (i, pipe) in links.into_iter().enumerate() {
                 s.links.push(LinkSpec {
                     name: format!("link {k}.{i}"),

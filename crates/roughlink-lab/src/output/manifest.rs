@@ -133,7 +133,7 @@ impl Manifest {
         let addresses = node_addresses(scenario);
         let host = |file: &str, n: usize| {
             let entry = HostEntry { file: file.to_owned(), addresses: addresses[n].iter().copied().collect() };
-            (scenario.nodes[n].clone(), entry)
+            (scenario.nodes[n].name.clone(), entry)
         };
         let hosts = captures.iter().flat_map(|(file, nodes)| nodes.iter().map(|n| host(file, *n)));
         Manifest {

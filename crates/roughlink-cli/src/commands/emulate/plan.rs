@@ -43,26 +43,26 @@ pub(super) fn hosts<'p>(
     here: Option<&'p str>,
     ours: impl Iterator<Item = &'p str>,
 ) -> Result<Vec<EmulatedHost>, LabError> {
-    if scenario.kernels.is_empty() {
+    if scenario.kernels().next().is_none() {
         return Err(LabError::Usage {
             message: "nothing to emulate: the scenario has no kernel node".into(),
             help: "name a node with --exec or --kernel, or add `kernel = true` to a node".into(),
         });
     }
     for name in ours.chain(here) {
-        let attached = scenario.interfaces.iter().find(|(node, _)| scenario.nodes[**node] == name);
-        if let Some((_, HostInterface::Attached(device))) = attached {
+        let interface = scenario.nodes.iter().find(|node| node.name == name).map(|node| &node.interface);
+        if let Some(HostInterface::Attached(device)) = interface {
             return Err(LabError::Usage {
                 message: format!("`{name}` is not on this machine: the hosts behind {device} take its place"),
                 help: "run the program at one of these hosts, or remove the interface from the node".into(),
             });
         }
     }
-    let host = |&node: &usize| {
-        let is_here = here == Some(&scenario.nodes[node]);
+    let host = |node: usize| {
+        let is_here = here == Some(&scenario.nodes[node].name);
         EmulatedHost { node, place: if is_here { NodeLocation::Here } else { NodeLocation::Own } }
     };
-    Ok(scenario.kernels.iter().map(host).collect())
+    Ok(scenario.kernels().map(host).collect())
 }
 
 /// Returns the kernel's name of `tcp.cc`, if the scenario has this key.
@@ -73,7 +73,7 @@ pub(super) fn congestion_control(scenario: &Scenario) -> Option<String> {
 
 /// Describes each flow with one end at a real node: the address and port that the program there uses.
 pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
-    let is_kernel = |node: usize| scenario.kernels.contains(&node);
+    let is_kernel = |node: usize| scenario.nodes[node].kernel;
     let of = |(i, f): (usize, &FlowSpec)| {
         let [src, dst] = addresses(scenario, i).sockets();
         let over = match f.protocol() {
@@ -94,18 +94,18 @@ pub(super) fn describe_flows(scenario: &Scenario) -> Vec<String> {
 
 pub(super) fn plan_warnings(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
     let mut all = Vec::new();
-    let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(node)).collect();
+    let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(&node.name)).collect();
     for (i, name) in variables.iter().enumerate() {
-        let (node, first) = (&scenario.nodes[i], variables.iter().position(|other| other == name));
+        let (node, first) = (&scenario.nodes[i].name, variables.iter().position(|other| other == name));
         if name == OWN_NODE {
             all.push(format!(
                 "node `{node}` gets no address variable: {name} holds the name of the program's own node"
             ));
         } else if let Some(first) = first.filter(|first| *first < i) {
-            all.push(format!("nodes `{}` and `{node}` share the variable {name}", scenario.nodes[first]));
+            all.push(format!("nodes `{}` and `{node}` share the variable {name}", scenario.nodes[first].name));
         }
     }
-    let is_kernel = |node| scenario.kernels.contains(&node);
+    let is_kernel = |node: usize| scenario.nodes[node].kernel;
     for flow in scenario.flows.iter().filter(|f| is_kernel(f.from) && is_kernel(f.to)) {
         all.push(format!(
             "flow `{}` does not run: both its ends are kernel nodes, where only programs send; simulate one end to \

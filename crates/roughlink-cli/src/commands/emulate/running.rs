@@ -55,7 +55,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
             ));
         }
         if let Some(HostInterface::Attached(device)) =
-            scenario.interfaces.values().find(|i| **i != HostInterface::Ethernet)
+            scenario.nodes.iter().map(|node| &node.interface).find(|i| matches!(i, HostInterface::Attached(_)))
         {
             let message = format!("cannot attach the network device {device}: this needs root");
             return Err(Failure::Machine(message, Some("run the command with sudo")));
@@ -113,7 +113,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
         None => carry_out(emulation, NoObserver, (&plan, linger), kept, door)?.0,
         Some(file) => {
             let path = file.path().to_owned();
-            let kernels = vec![(QueuedWriter::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
+            let kernels = vec![(QueuedWriter::new(file, Arc::clone(&left_out)), scenario.kernels().collect())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
             // Write the packets still queued. `Files` keeps an error of the write.

@@ -3,7 +3,7 @@ use crate::gateway;
 use crate::link::{Direction, Model, Noise, PipeConfig};
 use crate::net::{Network, RunOptions};
 use crate::packet::{FlowId, Packet, flags};
-use crate::scenario::{GatewaySpec, LinkSpec, Notices, Scenario};
+use crate::scenario::{GatewaySpec, LinkSpec, NodeSpec, Notices, Scenario};
 use crate::units::{QueueLimit, Rate, Time};
 use crate::wire::{Addresses, Datagram, Implied, IpPair, PARSES, encode};
 
@@ -38,10 +38,7 @@ fn network() -> Network {
         name: "n".into(),
         seed: 1,
         duration: Time::from_secs(1),
-        nodes: vec!["a".into(), "b".into()],
-        kernels: Vec::new(),
-        interfaces: Default::default(),
-        addresses: Default::default(),
+        nodes: ["a", "b"].map(NodeSpec::new).to_vec(),
         links: vec![link],
         flows: Vec::new(),
         gateways: vec![GatewaySpec { name: "g".into(), node: 1, link: 0, kind, params: Default::default() }],
