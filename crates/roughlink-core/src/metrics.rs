@@ -171,38 +171,57 @@ pub struct QueueResult {
     pub delay_ms: Option<RttResult>,
 }
 
-/// The state of a flow when its component ends.
+/// Report on a flow by its ends, in the network or in kernels ([`Network::report`](crate::net::Network::report)).
 #[derive(Clone, Debug, Default)]
-pub struct FlowOutcome {
-    pub(crate) start: Time,
-    pub(crate) end: Option<Time>,
-    pub(crate) last_delivery: Time,
-    pub(crate) delivered: u64,
-    pub(crate) sized: bool,
-    pub(crate) failed: Option<Time>,
-    pub(crate) datagrams: u64,
-    pub(crate) skipped: u64,
-    pub(crate) rejected: u64,
-    pub(crate) not_run: bool,
-    pub(crate) delay: Option<RttResult>,
-    pub(crate) sender: SenderOutcome,
-    pub(crate) application: Option<ApplicationResult>,
+pub struct FlowReport {
+    /// Start.
+    pub start: Time,
+    /// Completion: arrival of the last byte of a flow with a size.
+    pub end: Option<Time>,
+    /// Arrival of the latest data.
+    pub last_delivery: Time,
+    /// Payload bytes delivered to the application.
+    pub delivered: u64,
+    /// Set if the flow ends by itself.
+    pub sized: bool,
+    /// Time of an abort.
+    pub failed: Option<Time>,
+    /// Datagrams sent.
+    pub datagrams: u64,
+    /// Payload bytes that an SCTP receiver skipped.
+    pub skipped: u64,
+    /// Segments that simulated TCP endpoints dropped for an old timestamp; `None` if no such endpoint counted.
+    pub rejected: Option<u64>,
+    /// Set if the flow did not run.
+    pub not_run: bool,
+    /// One-way delays of packets with data.
+    pub delay: Option<RttResult>,
+    /// Counters of the sender.
+    pub sender: SenderReport,
+    /// Result of the application.
+    pub application: Option<ApplicationResult>,
 }
 
-/// A sender's counts. RTT samples are summarized to save memory: outcomes are kept until all components have ended.
+/// Counters of a sender. RTT samples are summarized to save memory, since reports are kept until the network ends.
 #[derive(Clone, Debug, Default)]
-pub struct SenderOutcome {
-    segments: u64,
-    retransmits: u64,
-    fast_recoveries: u64,
-    timeouts: u64,
-    undos: u64,
-    rtt: Option<RttResult>,
+pub struct SenderReport {
+    /// Data segments sent, including retransmissions.
+    pub segments: u64,
+    /// Data segments sent again.
+    pub retransmits: u64,
+    /// Fast-recovery episodes.
+    pub fast_recoveries: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Episodes undone as spurious.
+    pub undos: u64,
+    /// RTT samples.
+    pub rtt: Option<RttResult>,
 }
 
-impl From<&SenderStats> for SenderOutcome {
+impl From<&SenderStats> for SenderReport {
     fn from(s: &SenderStats) -> Self {
-        SenderOutcome {
+        SenderReport {
             segments: s.segments,
             retransmits: s.retransmits,
             fast_recoveries: s.fast_recoveries,
@@ -214,17 +233,22 @@ impl From<&SenderStats> for SenderOutcome {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Outcomes {
-    pub flows: Vec<FlowOutcome>,
+pub(crate) struct NetworkReports {
+    pub flows: Vec<FlowReport>,
     pub links: Vec<[PipeStats; 2]>,
     pub gateways: Vec<Option<(Stats, Vec<FlowStats>)>>,
     pub events: u64,
 }
 
-impl Outcomes {
+impl NetworkReports {
     pub(crate) fn new(s: &Scenario) -> Self {
-        let flow = |spec: &FlowSpec| FlowOutcome { start: spec.start, last_delivery: spec.start, ..Default::default() };
-        Outcomes {
+        let flow = |spec: &FlowSpec| FlowReport {
+            start: spec.start,
+            last_delivery: spec.start,
+            rejected: spec.tcp().map(|_| 0),
+            ..Default::default()
+        };
+        NetworkReports {
             flows: s.flows.iter().map(flow).collect(),
             links: s.links.iter().map(|_| Default::default()).collect(),
             gateways: s.gateways.iter().map(|_| None).collect(),
@@ -235,8 +259,8 @@ impl Outcomes {
 
 impl RunResult {
     /// Creates the result as of `now`. An `open` network continues when its own flows are done.
-    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &Outcomes) -> Self {
-        let Outcomes { flows, links, gateways, events } = outcomes;
+    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &NetworkReports) -> Self {
+        let NetworkReports { flows, links, gateways, events } = outcomes;
         let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
         let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
@@ -308,7 +332,7 @@ impl FlowResult {
         }
     }
 
-    fn new(spec: &FlowSpec, f: &FlowOutcome) -> Self {
+    fn new(spec: &FlowSpec, f: &FlowReport) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
         FlowResult {
             name: spec.name.clone(),
@@ -329,7 +353,7 @@ impl FlowResult {
             fast_recoveries: f.sender.fast_recoveries,
             timeouts: f.sender.timeouts,
             undos: f.sender.undos,
-            paws_rejected: spec.tcp().map(|_| f.rejected),
+            paws_rejected: f.rejected,
             rtt_ms: f.sender.rtt,
             delay_ms: f.delay,
             skipped_bytes: (spec.protocol() == Protocol::Sctp).then_some(f.skipped),

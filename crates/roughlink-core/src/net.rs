@@ -24,7 +24,7 @@ pub mod reassembly;
 pub mod routing;
 
 use crate::link::{Direction, Model, Noise};
-use crate::metrics::{Outcomes, RunResult};
+use crate::metrics::{FlowReport, NetworkReports, RunResult};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::{Rate, Time};
@@ -39,7 +39,7 @@ pub use reading::LinkReading;
 use routing::FlowPath;
 pub use routing::NoPath;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -177,7 +177,9 @@ pub struct Network<O = NoObserver> {
     budget: Budget,
     /// Set if an observer ended the run.
     stopped: bool,
-    outcomes: Outcomes,
+    reports: NetworkReports,
+    /// Reports on flows whose ends are both in kernels.
+    kernel_reports: BTreeMap<usize, FlowReport>,
     observer: O,
 }
 
@@ -213,10 +215,11 @@ impl Network {
             partition::components(&paths, &s.links)
         };
         let parts = components.into_iter().map(|(flows, links)| ComponentSlot::Planned { flows, links }).collect();
-        let outcomes = Outcomes::new(s);
+        let reports = NetworkReports::new(s);
         let budget = Budget::new(&options);
-        let (now, stopped, observer) = (Time::ZERO, false, NoObserver);
-        Ok(Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer })
+        let (now, stopped, kernel_reports) = (Time::ZERO, false, BTreeMap::new());
+        let observer = NoObserver;
+        Ok(Network { scenario, options, paths, parts, now, budget, stopped, reports, kernel_reports, observer })
     }
 
     /// Attaches an observer.
@@ -237,8 +240,9 @@ impl<O> Network<O> {
     }
 
     fn replace_observer<P>(self, observer: P) -> (Network<P>, O) {
-        let Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer: old } = self;
-        (Network { scenario, options, paths, parts, now, budget, stopped, outcomes, observer }, old)
+        let Network { scenario, options, paths, parts, now, budget, stopped, reports, kernel_reports, observer: old } =
+            self;
+        (Network { scenario, options, paths, parts, now, budget, stopped, reports, kernel_reports, observer }, old)
     }
 
     /// Returns the numbers of the links that packets of flow `flow` cross from source to destination.
@@ -296,16 +300,28 @@ impl<O> Network<O> {
             .flatten()
     }
 
+    /// Sets the report on a flow whose ends are both outside, in kernels.
+    ///
+    /// # Panics
+    /// Panics if the scenario has no such flow.
+    pub fn report(&mut self, flow: usize, report: FlowReport) {
+        assert!(flow < self.scenario.flows.len(), "there is no flow {flow}");
+        self.kernel_reports.insert(flow, report);
+    }
+
     /// Returns the results so far.
     pub fn result(&self) -> RunResult {
-        let mut outcomes = Cow::Borrowed(&self.outcomes);
+        let mut reports = Cow::Borrowed(&self.reports);
         for part in &self.parts {
             if let ComponentSlot::Running(component) = part {
-                component.collect(self.now, outcomes.to_mut());
+                component.collect(self.now, reports.to_mut());
             }
         }
+        for (flow, report) in &self.kernel_reports {
+            reports.to_mut().flows[*flow] = report.clone();
+        }
         let open = !self.options.ports.is_empty();
-        RunResult::new(&self.scenario, self.options.replica, (self.now, open), &outcomes)
+        RunResult::new(&self.scenario, self.options.replica, (self.now, open), &reports)
     }
 }
 
@@ -342,7 +358,7 @@ impl<O: Observer> Network<O> {
             self.stopped = component.run(now, &mut self.budget, &mut self.observer);
             // Keep the component while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
-                component.collect(s.duration, &mut self.outcomes);
+                component.collect(s.duration, &mut self.reports);
                 if O::ACTIVE {
                     component.report_end(s.duration, &mut self.observer);
                 }

@@ -19,8 +19,8 @@ use crate::routes::full;
 use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
-use roughlink_core::metrics::RunResult;
 use roughlink_core::metrics::frames::FrameCount;
+use roughlink_core::metrics::{FlowReport, RunResult};
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
 use roughlink_core::net::{Network, Observer, PortStats, RunLimits, RunOptions};
 use roughlink_core::scenario::{HostInterface, LinkSpec, Scenario};
@@ -390,12 +390,22 @@ impl<O> Running<O> {
 
     /// Stops the emulation and returns its results and the observer.
     pub fn finish(self) -> (EmulationResults, O) {
+        self.finish_with(|_| Vec::new())
+    }
+
+    /// Like [`Running::finish`], with reports on flows that kernels have carried, by flow. `reports` receives what the
+    /// network saw of them.
+    pub(crate) fn finish_with(
+        self,
+        reports: impl FnOnce(&ConversationResults) -> Vec<(usize, FlowReport)>,
+    ) -> (EmulationResults, O) {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let LoopResult { network, mut achieved, frames, ending, counters, overruns, unanswered, changes } = carried;
+        let LoopResult { mut network, mut achieved, frames, ending, counters, overruns, unanswered, changes } = carried;
         let LoopCounters { lateness, waited, stall, refused, oversized, effort, elapsed, unhurried } = counters;
         achieved.add_senders(&senders);
+        reports(&achieved).into_iter().for_each(|(flow, report)| network.report(flow, report));
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(elapsed.0).as_secs_f64();
         let outcome = EmulationResults {

@@ -25,6 +25,7 @@
 
 mod counts;
 
+use crate::conversations::ConversationResults;
 use crate::emulation::{EmulatedHost, Emulation, EmulationResults, EmulationSettings, NodeLocation};
 use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
@@ -40,7 +41,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, connect, setsockopt, socket,
 };
 use roughlink_core::app::Traffic;
-use roughlink_core::metrics::jain;
+use roughlink_core::metrics::{FlowReport, SenderReport};
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{NoObserver, RunLimits};
 use roughlink_core::scenario::{HostInterface, Scenario};
@@ -212,24 +213,19 @@ impl Transfers<'_> {
         });
         let after = counters(&hosts, |host| running.namespace(host));
         // End the network in any case.
-        let (mut outcome, _) = running.finish();
-        received.unwrap_or_else(|panic| resume_unwind(panic))?;
-        let ((vitals, last), after) = (sent.unwrap_or_else(|panic| resume_unwind(panic))?, after?);
+        let ended = received.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|()| {
+            let (vitals, last) = sent.unwrap_or_else(|panic| resume_unwind(panic))?;
+            Ok((vitals, last, after?))
+        });
+        let report = |achieved: &ConversationResults| match &ended {
+            Ok((_, last, after)) => reports(&transfers, last, (&before, after), achieved),
+            Err(_) => Vec::new(),
+        };
+        let (outcome, _) = running.finish_with(report);
+        let (vitals, ..) = ended?;
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        for (n, (transfer, last)) in transfers.iter().zip(&last).enumerate() {
-            let host = transfer.ends[0];
-            let beside = transfers.iter().filter(|t| t.ends[0] == host).count() as u64;
-            let place = transfers[..n].iter().filter(|t| t.ends[0] == host).count() as u64;
-            let part = |of: fn(&KernelCounters) -> u64| {
-                let all = of(&after[host]) - of(&before[host]);
-                all / beside + u64::from(place < all % beside)
-            };
-            report(&mut outcome, transfer, last, [part(|c| c.recoveries), part(|c| c.undone)]);
-        }
-        let transfers = outcome.result.flows.iter().filter(|f| f.is_transfer());
-        outcome.result.jain = jain(transfers.filter_map(|f| f.throughput_mbps));
         Ok(Some(Transferred { outcome, vitals }))
     }
 
@@ -514,25 +510,43 @@ fn begin(sender: &TcpStream, t: &KernelTransfer) -> Result<(), Errno> {
     }
 }
 
-/// Replaces the network's figures of a flow by the results of its transfer.
-fn report(outcome: &mut EmulationResults, t: &KernelTransfer, last: &FinalState, [recoveries, undone]: [u64; 2]) {
-    let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
-    let spent = read_at.saturating_sub(t.start).as_secs_f64();
-    let conversation = outcome.achieved.conversations.iter().find(|c| c.from == t.from.to_string());
-    let flow = &mut outcome.result.flows[t.flow];
-    flow.not_run = false;
-    flow.start_s = t.start.as_secs_f64();
-    flow.end_s = t.is_done().then(|| read_at.as_secs_f64());
-    flow.completed = t.is_done();
-    (flow.failed, flow.failed_s) = (last.failed_at.is_some(), last.failed_at.map(Time::as_secs_f64));
-    flow.delivered_bytes = read;
-    flow.throughput_mbps = (spent > 0.0).then(|| read as f64 * 8.0 / spent / 1e6);
-    flow.segments = last.info.data_segments();
-    flow.retransmits = last.info.retransmissions();
-    flow.timeouts = last.info.timeouts();
-    (flow.fast_recoveries, flow.undos) = (recoveries, undone);
-    flow.paws_rejected = None;
-    flow.rtt_ms = conversation.and_then(|c| c.forward.rtt_ms);
+/// Returns the report on each transfer. Counters of a host's namespace are divided among its transfers.
+fn reports(
+    transfers: &[KernelTransfer],
+    last: &[FinalState],
+    (before, after): (&[KernelCounters], &[KernelCounters]),
+    achieved: &ConversationResults,
+) -> Vec<(usize, FlowReport)> {
+    let report = |(n, (t, last)): (usize, (&KernelTransfer, &FinalState))| {
+        let host = t.ends[0];
+        let beside = transfers.iter().filter(|t| t.ends[0] == host).count() as u64;
+        let place = transfers[..n].iter().filter(|t| t.ends[0] == host).count() as u64;
+        let part = |of: fn(&KernelCounters) -> u64| {
+            let all = of(&after[host]) - of(&before[host]);
+            all / beside + u64::from(place < all % beside)
+        };
+        let conversation = achieved.conversations.iter().find(|c| c.from == t.from.to_string());
+        let last_delivery = Time(t.read_at.load(Ordering::Acquire));
+        let report = FlowReport {
+            start: t.start,
+            end: t.is_done().then_some(last_delivery),
+            last_delivery,
+            delivered: t.read.load(Ordering::Acquire),
+            sized: t.bytes.is_some(),
+            failed: last.failed_at,
+            sender: SenderReport {
+                segments: last.info.data_segments(),
+                retransmits: last.info.retransmissions(),
+                fast_recoveries: part(|c| c.recoveries),
+                timeouts: last.info.timeouts(),
+                undos: part(|c| c.undone),
+                rtt: conversation.and_then(|c| c.forward.rtt_ms),
+            },
+            ..FlowReport::default()
+        };
+        (t.flow, report)
+    };
+    transfers.iter().zip(last).enumerate().map(report).collect()
 }
 
 /// Minimum, initial and maximum sizes of growing buffers, bytes, as in `roughlink_core::tcp::Buffer::Auto`.

@@ -10,7 +10,7 @@ use crate::link::Model;
 use crate::link::fragments::Fragments;
 use crate::link::pipe::Pipe;
 use crate::link::timeline::Step;
-use crate::metrics::Outcomes;
+use crate::metrics::NetworkReports;
 use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
@@ -543,12 +543,12 @@ impl Component {
     }
 
     /// Stores the results until `now` under the scenario's numbers of flows, links and gateways.
-    pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
+    pub(super) fn collect(&self, now: Time, out: &mut NetworkReports) {
         for g in &self.gates {
             out.gateways[g.global] = Some((g.stats(now, &self.media, &self.flows), g.ended(&self.flows)));
         }
         for f in &self.flows[..self.leaves.own_flows()] {
-            out.flows[f.global] = f.outcome(now);
+            out.flows[f.global] = f.report(now);
         }
         let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());
         for (stats, (hop, _)) in stats.zip(&self.places) {

@@ -16,7 +16,7 @@ use crate::app::request::v2gtp::OutgoingMessages;
 use crate::app::request::{Session, SessionConfig};
 use crate::app::web::Web;
 use crate::cc::LinkEvent;
-use crate::metrics::{FlowOutcome, RttResult};
+use crate::metrics::{FlowReport, RttResult};
 use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
@@ -127,7 +127,7 @@ trait Application {
         0
     }
     /// Adds this application's results to those common to all flows.
-    fn report(&self, end: Time, out: &mut FlowOutcome);
+    fn report(&self, end: Time, out: &mut FlowReport);
 }
 
 /// Calls the same method of the flow's application; a flow without one uses a default instead.
@@ -270,14 +270,15 @@ impl NetworkFlow {
         sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
     }
 
-    pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
+    pub(super) fn report(&self, end: Time) -> FlowReport {
         let FlowProgress { end: ended, last_delivery, delay } = &self.progress;
-        let mut out = FlowOutcome {
+        let mut out = FlowReport {
             start: self.start,
             end: *ended,
             last_delivery: *last_delivery,
             delay: RttResult::from_histogram(delay),
             // Datagrams of programs are part of the flow; a connection between programs is not.
+            rejected: self.protocols.contains(&Protocol::Tcp).then_some(0),
             not_run: self.open == [true; 2] && self.protocols[0] != Protocol::Udp,
             ..Default::default()
         };

@@ -2,7 +2,7 @@
 
 use super::{Application, FlowProgress, just_before};
 use crate::cc::LinkEvent;
-use crate::metrics::FlowOutcome;
+use crate::metrics::FlowReport;
 use crate::net::end::{Sending, TransportEndpoint};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
@@ -106,11 +106,11 @@ impl Application for BulkFlow {
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         Some((self.ends[0].sender()?, self.delivered))
     }
-    fn report(&self, _: Time, out: &mut FlowOutcome) {
+    fn report(&self, _: Time, out: &mut FlowReport) {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
         out.failed = self.ends.iter().filter_map(TransportEndpoint::failed_at).min();
-        out.rejected = self.ends.iter().map(TransportEndpoint::rejected).sum();
+        out.rejected = out.rejected.map(|_| self.ends.iter().map(TransportEndpoint::rejected).sum());
         out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
     }
 }

@@ -5,7 +5,7 @@ use super::{Application, FlowProgress, datagram};
 use crate::app::ApplicationResult;
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
 use crate::app::voip::{VoipConfig, VoipReceiver, VoipSender};
-use crate::metrics::FlowOutcome;
+use crate::metrics::FlowReport;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
@@ -95,7 +95,7 @@ impl Application for Call {
     fn bytes(&self) -> usize {
         self.listeners.iter().map(VoipReceiver::bytes).sum()
     }
-    fn report(&self, end: Time, out: &mut FlowOutcome) {
+    fn report(&self, end: Time, out: &mut FlowReport) {
         let talkers = self.talkers.each_ref().map(|talker| match talker {
             Talker::Simulated(talker, _) => talker.clone(),
             Talker::Outside(heard) => heard.sender(&self.cfg),

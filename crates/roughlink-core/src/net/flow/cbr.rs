@@ -2,7 +2,7 @@
 
 use super::{Application, FlowProgress, datagram};
 use crate::app::cbr::CbrSender;
-use crate::metrics::FlowOutcome;
+use crate::metrics::FlowReport;
 use crate::packet::{FlowId, Packet, Sides};
 use crate::units::{Rate, Time};
 
@@ -44,7 +44,7 @@ impl Application for CbrFlow {
     fn next_wake(&self, _: Time, end: usize) -> Time {
         if end == 0 { self.sender.next_wake() } else { Time::MAX }
     }
-    fn report(&self, _: Time, out: &mut FlowOutcome) {
+    fn report(&self, _: Time, out: &mut FlowReport) {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
         if self.sender.is_done() {

@@ -5,7 +5,7 @@ use super::{Application, FlowProgress, datagram, just_before};
 use crate::app::dialogue::{Action, Dialogue};
 use crate::app::request::v2gtp::OutgoingMessages;
 use crate::cc::LinkEvent;
-use crate::metrics::FlowOutcome;
+use crate::metrics::FlowReport;
 use crate::net::end::{Sending, connection};
 use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::scenario::FlowSpec;
@@ -234,12 +234,12 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
     fn bytes(&self) -> usize {
         self.dialogue.bytes() + self.unread.bytes()
     }
-    fn report(&self, _: Time, out: &mut FlowOutcome) {
+    fn report(&self, _: Time, out: &mut FlowReport) {
         let inside = || self.ends.iter().flatten();
         out.delivered = self.dialogue.sink().map_or_else(|| self.delivered(0) + self.delivered(1), |_| self.received);
         out.sized = self.dialogue.has_end();
         out.failed = inside().filter_map(TcpEndpoint::failed_at).min();
-        out.rejected = inside().map(TcpEndpoint::rejected).sum();
+        out.rejected = Some(inside().map(TcpEndpoint::rejected).sum());
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
         // A dialogue that only passes through has no known results.
         out.application = inside().next().and_then(|_| self.dialogue.result());

@@ -4,7 +4,7 @@ use super::{Application, FlowProgress, just_before};
 use crate::app::ApplicationResult;
 use crate::app::messages::{MessageClock, MessagesConfig, MessagesResult};
 use crate::cc::LinkEvent;
-use crate::metrics::{FlowOutcome, RttResult};
+use crate::metrics::{FlowReport, RttResult};
 use crate::net::end::{Sending, association};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::quantiles::Histogram;
@@ -158,7 +158,7 @@ impl Application for MessageFlow {
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         Some((Sending::Sctp(self.ends[0].as_ref()?.sender()?), self.bytes))
     }
-    fn report(&self, end: Time, out: &mut FlowOutcome) {
+    fn report(&self, end: Time, out: &mut FlowReport) {
         out.delivered = self.bytes;
         out.sized = self.cfg.count.is_some();
         out.failed = self.ends.iter().flatten().filter_map(SctpEndpoint::failed_at).min();
