@@ -244,7 +244,7 @@ impl Component {
             if !path.any(|&place| place & !1 == link) {
                 continue;
             }
-            flow.on_link(now, event);
+            flow.application_mut().on_link(now, event);
             for end in [0, 1] {
                 self.pump(now, index, end, observer);
                 self.reschedule(now, index, end);
@@ -474,7 +474,7 @@ impl Component {
             let flow = &mut self.flows[index];
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
-                if let Some(written) = flow.messages() {
+                if let Some(written) = flow.application().messages() {
                     observer.observe(now, NetworkEvent::Messages { flow: flow.global, written });
                 }
                 let at = Crossing {
@@ -529,7 +529,7 @@ impl Component {
 
     fn report<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let flow = &self.flows[index];
-        if let Some((sender, delivered)) = flow.sender() {
+        if let Some((sender, delivered)) = flow.application().sender() {
             observer.observe(now, NetworkEvent::Sender { flow: flow.global, sender, delivered });
         }
     }

@@ -1,6 +1,11 @@
-//! A flow in a running component: application, transport and two ends, with the methods of every element. End 0 is at
-//! the flow's `from`, end 1 at its `to`; packets from end 0 travel forward. One branch separates transfers from all
-//! other kinds, because their packets are the hot path.
+//! A flow in a running component: two ends, and the collector of their reports. End 0 is at the flow's `from`, end 1 at
+//! its `to`; packets from end 0 travel forward. An end is a TCP or SCTP endpoint or an application over datagrams, or
+//! outside the network. It neither knows the other end nor asks it: what needs both, such as the age of arriving data,
+//! is for the flow to find out. Ends outside report what enters and leaves at their ports, or later
+//! ([`Network::report`](super::Network::report)).
+//!
+//! The ends of a flow lie beside each other, and one branch separates transfers from all other kinds, because their
+//! packets are the hot path.
 
 mod bulk;
 mod call;
@@ -40,10 +45,12 @@ pub(super) struct NetworkFlow {
     pub open: [bool; 2],
     protocols: &'static [Protocol],
     kind: FlowTraffic,
+    /// Set for datagrams from outside for an end that is outside too.
+    passes: bool,
     index: u32,
     ip: IpHeader,
     start: Time,
-    progress: FlowProgress,
+    collector: FlowCollector,
 }
 
 /// IP header fields in which flows differ.
@@ -66,18 +73,27 @@ impl IpHeader {
 enum FlowTraffic {
     Bulk(Box<BulkFlow>),
     Other(Box<dyn Application + Send>),
-    /// Datagrams from outside for an end that is outside too.
-    Passing,
 }
 
-struct FlowProgress {
+/// Calls the same method of either kind: of a transfer without a virtual call.
+macro_rules! either {
+    ($kind:expr, $k:ident => $call:expr) => {
+        match $kind {
+            FlowTraffic::Bulk($k) => $call,
+            FlowTraffic::Other($k) => $call,
+        }
+    };
+}
+
+/// Collector of the reports of both ends.
+pub(super) struct FlowCollector {
     end: Option<Time>,
     last_delivery: Time,
     /// One-way delays of packets with data.
     delay: Histogram,
 }
 
-impl FlowProgress {
+impl FlowCollector {
     #[inline(always)]
     fn note_delay(&mut self, delay: Option<Time>) {
         if let Some(delay) = delay {
@@ -87,9 +103,9 @@ impl FlowProgress {
 }
 
 /// An application: behavior of a kind of flow at its two ends.
-trait Application {
+pub(super) trait Application {
     /// Handles a whole datagram at `end`. Returns true if either end may now have something to send.
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool;
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool;
     /// Handles a datagram with these bytes that enters from `end`, outside the network. Returns its packet's number.
     fn enter(&mut self, _now: Time, _end: usize, _d: &Decoded, _bytes: &[u8]) -> u32 {
         0
@@ -103,14 +119,14 @@ trait Application {
         None
     }
     /// Handles a whole datagram that left the network for an end outside.
-    fn on_exit(&mut self, _now: Time, _p: &Packet, _progress: &mut FlowProgress) {}
+    fn on_exit(&mut self, _now: Time, _p: &Packet, _collector: &mut FlowCollector) {}
     /// Returns true if end 1 is inside the network and waits for the first packet of an end 0 outside.
     fn is_listening(&self) -> bool {
         false
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; otherwise returns that time.
-    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time>;
+    fn wake(&mut self, now: Time, end: usize, collector: &mut FlowCollector) -> Option<Time>;
     /// Returns when `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
@@ -130,15 +146,23 @@ trait Application {
     fn report(&self, end: Time, out: &mut FlowReport);
 }
 
-/// Calls the same method of the flow's application; a flow without one uses a default instead.
-macro_rules! of_kind {
-    ($kind:expr, $k:ident => $call:expr, $none:expr) => {
-        match $kind {
-            FlowTraffic::Bulk($k) => $call,
-            FlowTraffic::Other($k) => $call,
-            FlowTraffic::Passing => $none,
-        }
-    };
+/// Datagrams from outside for an end that is outside too.
+struct Passing;
+
+impl Application for Passing {
+    fn receive(&mut self, _: Time, _: usize, _: &Packet, _: &Sides, _: &mut FlowCollector) -> bool {
+        false
+    }
+    fn transmit(&mut self, _: Time, _: usize, _: FlowId, _: &mut Sides) -> Option<Packet> {
+        None
+    }
+    fn wake(&mut self, _: Time, _: usize, _: &mut FlowCollector) -> Option<Time> {
+        Some(Time::MAX)
+    }
+    fn next_wake(&self, _: Time, _: usize) -> Time {
+        Time::MAX
+    }
+    fn report(&self, _: Time, _: &mut FlowReport) {}
 }
 
 impl NetworkFlow {
@@ -176,11 +200,24 @@ impl NetworkFlow {
             }
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
-        let progress = FlowProgress { end: None, last_delivery: start, delay: Histogram::default() };
+        let collector = FlowCollector { end: None, last_delivery: start, delay: Histogram::default() };
         let protocols = spec.protocols();
         let reassembly = [None, None];
         let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
-        NetworkFlow { global, path, nodes, reassembly, open, protocols, kind, index, ip, start, progress }
+        NetworkFlow {
+            global,
+            path,
+            nodes,
+            reassembly,
+            open,
+            protocols,
+            kind,
+            passes: false,
+            index,
+            ip,
+            start,
+            collector,
+        }
     }
 
     /// Creates flow `index` of a component for datagrams from outside; `global` continues the scenario's flow numbers.
@@ -192,36 +229,31 @@ impl NetworkFlow {
             reassembly: [None, None],
             open,
             protocols: &[Protocol::Tcp], // for packets sent by gateways
-            kind: FlowTraffic::Passing,
+            kind: FlowTraffic::Other(Box::new(Passing)),
+            passes: true,
             index,
             ip: IpHeader::default(),
             start: Time::MAX,
-            progress: FlowProgress { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
+            collector: FlowCollector { end: None, last_delivery: Time::MAX, delay: Histogram::default() },
         }
     }
     pub(super) fn set_ipv6(&mut self, ipv6: bool) {
         self.ip.ipv6 = ipv6;
     }
-    pub(super) fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
-        of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
+    pub(super) fn application(&self) -> &dyn Application {
+        either!(&self.kind, k => &**k)
     }
-    pub(super) fn read(&mut self, now: Time, end: usize, p: &Packet, payload: &[u8]) -> bool {
-        of_kind!(&mut self.kind, k => k.read(now, end, p, payload), false)
-    }
-    pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
-        of_kind!(&self.kind, k => k.payload(p, addresses), None)
+    pub(super) fn application_mut(&mut self) -> &mut dyn Application {
+        either!(&mut self.kind, k => &mut **k)
     }
     pub(super) fn on_exit(&mut self, now: Time, p: &Packet) {
-        of_kind!(&mut self.kind, k => k.on_exit(now, p, &mut self.progress), ());
-    }
-    pub(super) fn is_listening(&self) -> bool {
-        of_kind!(&self.kind, k => k.is_listening(), false)
+        either!(&mut self.kind, k => k.on_exit(now, p, &mut self.collector));
     }
     pub(super) fn protocols(&self) -> &[Protocol] {
         self.protocols
     }
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self.kind, FlowTraffic::Passing)
+        self.passes
     }
 
     pub(super) fn start(&self) -> Time {
@@ -229,12 +261,12 @@ impl NetworkFlow {
     }
     #[inline(always)]
     pub(super) fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
-        of_kind!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.progress), false)
+        either!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.collector))
     }
     #[inline(always)]
     pub(super) fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
         let id = FlowId::new(self.index, end == 1);
-        let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides), None)?;
+        let p = either!(&mut self.kind, k => k.transmit(now, end, id, sides))?;
         Some(self.with_ip_header(p))
     }
     /// Applies the flow's IP header to a packet created as IPv4.
@@ -245,33 +277,23 @@ impl NetworkFlow {
         }
         p
     }
-    pub(super) fn messages(&self) -> Option<[Option<&OutgoingMessages>; 2]> {
-        of_kind!(&self.kind, k => k.messages(), None)
-    }
     #[inline(always)]
     pub(super) fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
-        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), Some(Time::MAX))
+        either!(&mut self.kind, k => k.wake(now, end, &mut self.collector))
     }
     #[inline(always)]
     pub(super) fn next_wake(&self, now: Time, end: usize) -> Time {
-        of_kind!(&self.kind, k => k.next_wake(now, end), Time::MAX)
+        either!(&self.kind, k => k.next_wake(now, end))
     }
-    pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        of_kind!(&mut self.kind, k => k.on_link(now, event), ());
-    }
-    pub(super) fn sender(&self) -> Option<(Sending<'_>, u64)> {
-        of_kind!(&self.kind, k => k.sender(), None)
-    }
-
     /// Returns the memory of unacknowledged segments, reassembly and records, bytes.
     pub(super) fn bytes(&self) -> usize {
-        let sender = self.sender().map_or(0, |(sender, _)| sender.bytes());
+        let sender = self.application().sender().map_or(0, |(sender, _)| sender.bytes());
         let reassembly = self.reassembly.iter().flatten().map(|r| r.bytes()).sum::<usize>();
-        sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
+        sender + reassembly + self.application().bytes()
     }
 
     pub(super) fn report(&self, end: Time) -> FlowReport {
-        let FlowProgress { end: ended, last_delivery, delay } = &self.progress;
+        let FlowCollector { end: ended, last_delivery, delay } = &self.collector;
         let mut out = FlowReport {
             start: self.start,
             end: *ended,
@@ -282,8 +304,8 @@ impl NetworkFlow {
             not_run: self.open == [true; 2] && self.protocols[0] != Protocol::Udp,
             ..Default::default()
         };
-        of_kind!(&self.kind, k => k.report(end, &mut out), ());
-        if let Some((s, _)) = self.sender() {
+        self.application().report(end, &mut out);
+        if let Some((s, _)) = self.application().sender() {
             out.sender = s.stats().into();
         }
         out

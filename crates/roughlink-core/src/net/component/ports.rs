@@ -304,7 +304,7 @@ impl Component {
         p.ident = ports.ident;
         let end = usize::from(flow.reverse());
         if let Some((decoded, ip)) = datagram.whole().zip(datagram.ip()) {
-            p.seq = self.flows[flow.index()].enter(now, end, decoded, ip);
+            p.seq = self.flows[flow.index()].application_mut().enter(now, end, decoded, ip);
         }
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
         if O::ACTIVE {
@@ -367,7 +367,7 @@ impl Component {
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
             let here = |index: &u32| self.flows[*index as usize].nodes == nodes;
             let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, protocol));
-            let listens = |index: &u32| here(index) && self.flows[*index as usize].is_listening();
+            let listens = |index: &u32| here(index) && self.flows[*index as usize].application().is_listening();
             let mut waiting = waiting.iter().copied();
             if let Some(index) = waiting.clone().find(unclaimed).or_else(|| waiting.find(listens)) {
                 return Some(ports.claim(addresses, protocol, (index, &self.flows[index as usize])));
@@ -439,7 +439,7 @@ impl Component {
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
                     // A packet from an end inside the network always has a wire form.
                     let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
-                    let written = match flow.payload(&p, &addresses).or_else(carried) {
+                    let written = match flow.application().payload(&p, &addresses).or_else(carried) {
                         Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
                         None => wire::encode(&p, side, &addresses, &Implied::from_packet(&p), &mut datagram),
                     };
@@ -485,7 +485,7 @@ impl Component {
             self.sides.free(&p);
             return self.unbundle(now, (p.flow, end), decoded, &bytes);
         }
-        let understood = flow.read(now, end, &decoded.packet, &bytes[decoded.payload.clone()]);
+        let understood = flow.application_mut().read(now, end, &decoded.packet, &bytes[decoded.payload.clone()]);
         self.sides.free(&p);
         if !understood {
             ports.stats.unreadable += 1;

@@ -1,6 +1,6 @@
 //! A transfer from end 0 to end 1; one of them may be outside.
 
-use super::{Application, FlowProgress, just_before};
+use super::{Application, FlowCollector, just_before};
 use crate::cc::LinkEvent;
 use crate::metrics::FlowReport;
 use crate::net::end::{Sending, TransportEndpoint};
@@ -36,29 +36,29 @@ impl BulkFlow {
 
     /// Derives the bytes delivered to a sink outside from its acknowledgments.
     #[cold]
-    fn acknowledged(&mut self, now: Time, progress: &mut FlowProgress) {
+    fn acknowledged(&mut self, now: Time, collector: &mut FlowCollector) {
         let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
         let delivered = acknowledged.min(self.bytes.unwrap_or(u64::MAX)); // without the FIN
         if delivered > self.delivered {
             self.delivered = delivered;
-            progress.last_delivery = now;
+            collector.last_delivery = now;
         }
-        if progress.end.is_none() && self.bytes == Some(delivered) {
-            progress.end = Some(now);
+        if collector.end.is_none() && self.bytes == Some(delivered) {
+            collector.end = Some(now);
         }
     }
 }
 
 impl Application for BulkFlow {
     #[inline(always)]
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool {
         if end == 1 && p.payload() > 0 {
-            progress.note_delay(self.ends[0].age_of(now, p));
+            collector.note_delay(self.ends[0].age_of(now, p));
         }
         self.ends[end].receive(now, p, sides);
         if end == 0 {
             if self.ends[1].is_outside() {
-                self.acknowledged(now, progress);
+                self.acknowledged(now, collector);
             }
             return true;
         }
@@ -66,10 +66,10 @@ impl Application for BulkFlow {
         let delivered = sink.delivered();
         if delivered > self.delivered {
             self.delivered = delivered;
-            progress.last_delivery = now;
+            collector.last_delivery = now;
         }
-        if progress.end.is_none() && self.bytes.is_some_and(|all| all == delivered || sink.has_the_rest_of(source)) {
-            progress.end = Some(now);
+        if collector.end.is_none() && self.bytes.is_some_and(|all| all == delivered || sink.has_the_rest_of(source)) {
+            collector.end = Some(now);
         }
         if sink.peer_closed() {
             sink.close();
@@ -81,7 +81,7 @@ impl Application for BulkFlow {
         self.ends[end].transmit(now, sides)
     }
     #[inline(always)]
-    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowCollector) -> Option<Time> {
         if !self.started {
             self.start();
             return None;

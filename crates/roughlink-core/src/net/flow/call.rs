@@ -1,7 +1,7 @@
 //! Voice calls. An end in the network has a talker and a listener. For an end outside, the network measures both
 //! directions with its own clock: packets depart when they enter at the port and arrive when they leave there.
 
-use super::{Application, FlowProgress, datagram};
+use super::{Application, FlowCollector, datagram};
 use crate::app::ApplicationResult;
 use crate::app::voip::rtp::{Header, ObservedStream, RtpSource};
 use crate::app::voip::{VoipConfig, VoipReceiver, VoipSender};
@@ -42,16 +42,16 @@ impl Call {
     }
 
     /// Records a packet that reached `end` or left the network for it.
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, progress: &mut FlowProgress) {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, collector: &mut FlowCollector) {
         self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
         self.delivered += u64::from(p.payload());
-        progress.last_delivery = now;
+        collector.last_delivery = now;
     }
 }
 
 impl Application for Call {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
-        self.receive(now, end, p, progress);
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, collector: &mut FlowCollector) -> bool {
+        self.receive(now, end, p, collector);
         false
     }
     fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
@@ -69,9 +69,9 @@ impl Application for Call {
             Talker::Outside(_) => None,
         }
     }
-    fn on_exit(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
+    fn on_exit(&mut self, now: Time, p: &Packet, collector: &mut FlowCollector) {
         if p.seq != STRAY {
-            self.receive(now, usize::from(!p.flow.reverse()), p, progress);
+            self.receive(now, usize::from(!p.flow.reverse()), p, collector);
         }
     }
     fn is_listening(&self) -> bool {
@@ -83,7 +83,7 @@ impl Application for Call {
             Talker::Outside(_) => None,
         }
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowCollector) -> Option<Time> {
         Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {

@@ -1,6 +1,6 @@
 //! Datagrams at a constant rate, from end 0 to end 1.
 
-use super::{Application, FlowProgress, datagram};
+use super::{Application, FlowCollector, datagram};
 use crate::app::cbr::CbrSender;
 use crate::metrics::FlowReport;
 use crate::packet::{FlowId, Packet, Sides};
@@ -20,25 +20,25 @@ impl CbrFlow {
 }
 
 impl Application for CbrFlow {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut FlowProgress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, collector: &mut FlowCollector) -> bool {
         if end == 1 {
-            self.on_exit(now, p, progress);
+            self.on_exit(now, p, collector);
         }
         false
     }
-    fn on_exit(&mut self, now: Time, p: &Packet, progress: &mut FlowProgress) {
+    fn on_exit(&mut self, now: Time, p: &Packet, collector: &mut FlowCollector) {
         if p.flow.reverse() {
             return; // a program's reply: both ends are outside
         }
-        progress.note_delay(Some(now - p.udp_sent_at()));
+        collector.note_delay(Some(now - p.udp_sent_at()));
         self.delivered += u64::from(p.payload());
-        progress.last_delivery = now;
+        collector.last_delivery = now;
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
         let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
         Some(datagram(id, n, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut FlowProgress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, _: &mut FlowCollector) -> Option<Time> {
         Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {

@@ -1,7 +1,7 @@
 //! Dialogues over TCP. The bytes of a segment are created where it leaves the network for an end outside. Bytes from
 //! outside are put in order, as an application at a socket receives them.
 
-use super::{Application, FlowProgress, datagram, just_before};
+use super::{Application, FlowCollector, datagram, just_before};
 use crate::app::dialogue::{Action, Dialogue};
 use crate::app::request::v2gtp::OutgoingMessages;
 use crate::cc::LinkEvent;
@@ -68,7 +68,7 @@ impl<D: Dialogue> DialogueFlow<D> {
     }
 
     /// Passes events between the dialogue and the connection until neither has any left.
-    fn act(&mut self, now: Time, progress: &mut FlowProgress) {
+    fn act(&mut self, now: Time, collector: &mut FlowCollector) {
         loop {
             let established = |e: &TcpEndpoint| e.state() == ConnectionState::Established;
             if !self.connected && self.ends[0].as_ref().is_some_and(established) {
@@ -94,11 +94,11 @@ impl<D: Dialogue> DialogueFlow<D> {
             let received = self.delivered(sink);
             if received > self.received {
                 self.received = received;
-                progress.last_delivery = now;
+                collector.last_delivery = now;
             }
         }
         if self.dialogue.is_over(self.received) {
-            progress.end.get_or_insert(now);
+            collector.end.get_or_insert(now);
         }
         self.flush(0);
         self.flush(1);
@@ -154,22 +154,22 @@ impl<D: Dialogue> DialogueFlow<D> {
 }
 
 impl<D: Dialogue> Application for DialogueFlow<D> {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool {
         if now < self.start {
             return false;
         }
         let sink = self.dialogue.sink();
         if p.payload() > 0 && sink == Some(end) {
-            progress.note_delay(self.ends[1 - end].as_ref().and_then(|peer| peer.age_of(now, p)));
+            collector.note_delay(self.ends[1 - end].as_ref().and_then(|peer| peer.age_of(now, p)));
         } else if p.payload() > 0 && sink.is_none() {
-            progress.last_delivery = now;
+            collector.last_delivery = now;
         }
         if p.protocol() == Protocol::Udp {
             self.dialogue.receive_datagram(now, end);
         } else if let Some(own) = &mut self.ends[end] {
             own.receive(now, p, sides);
         }
-        self.act(now, progress);
+        self.act(now, collector);
         true
     }
     fn read(&mut self, now: Time, end: usize, p: &Packet, payload: &[u8]) -> bool {
@@ -202,7 +202,7 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
         self.sent[end] += 1;
         Some(datagram(id, self.sent[end] - 1, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, collector: &mut FlowCollector) -> Option<Time> {
         if end == 0 && self.dialogue.next_wake() <= now {
             self.dialogue.wake(now);
         }
@@ -211,7 +211,7 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
         {
             own.wake(now);
         }
-        self.act(now, progress);
+        self.act(now, collector);
         None
     }
     fn next_wake(&self, now: Time, end: usize) -> Time {

@@ -1,6 +1,6 @@
 //! Messages over SCTP.
 
-use super::{Application, FlowProgress, just_before};
+use super::{Application, FlowCollector, just_before};
 use crate::app::ApplicationResult;
 use crate::app::messages::{MessageClock, MessagesConfig, MessagesResult};
 use crate::cc::LinkEvent;
@@ -46,14 +46,14 @@ impl MessageFlow {
     }
 
     /// Reads messages that arrived at end 1.
-    fn read(&mut self, now: Time, progress: &mut FlowProgress) {
+    fn read(&mut self, now: Time, collector: &mut FlowCollector) {
         let [source, Some(sink)] = &mut self.ends else { return };
         while let Some((tsn, bytes)) = sink.read_message() {
             if let Some(written) = source.as_ref().and_then(|source| source.written_at(tsn)) {
                 self.latency.record((now - written).0);
             }
             (self.delivered, self.bytes) = (self.delivered + 1, self.bytes + bytes);
-            progress.last_delivery = now;
+            collector.last_delivery = now;
         }
         if sink.peer_closed() {
             sink.close();
@@ -61,11 +61,11 @@ impl MessageFlow {
     }
 
     /// Derives the messages delivered to a sink outside from its acknowledgments.
-    fn acknowledged(&mut self, now: Time, progress: &mut FlowProgress) {
+    fn acknowledged(&mut self, now: Time, collector: &mut FlowCollector) {
         let delivered = self.ends[0].as_ref().and_then(SctpEndpoint::sender).map_or(0, |s| s.messages());
         if delivered > self.delivered {
             (self.delivered, self.bytes) = (delivered, delivered * u64::from(self.cfg.size));
-            progress.last_delivery = now;
+            collector.last_delivery = now;
         }
     }
 
@@ -93,17 +93,17 @@ impl MessageFlow {
         }
     }
 
-    fn act(&mut self, now: Time, end: usize, progress: &mut FlowProgress) {
+    fn act(&mut self, now: Time, end: usize, collector: &mut FlowCollector) {
         if end == 1 {
-            self.read(now, progress);
+            self.read(now, collector);
         } else {
             if self.ends[1].is_none() {
-                self.acknowledged(now, progress);
+                self.acknowledged(now, collector);
             }
             self.write(now);
         }
-        if progress.end.is_none() && self.is_over() {
-            progress.end = Some(now);
+        if collector.end.is_none() && self.is_over() {
+            collector.end = Some(now);
         }
     }
 
@@ -118,20 +118,20 @@ impl MessageFlow {
 }
 
 impl Application for MessageFlow {
-    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut FlowProgress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool {
         if end == 1 && p.payload() > 0 {
-            progress.note_delay(self.ends[0].as_ref().and_then(|source| source.age_of(now, p)));
+            collector.note_delay(self.ends[0].as_ref().and_then(|source| source.age_of(now, p)));
         }
         if let Some(own) = &mut self.ends[end] {
             own.receive(now, p, sides);
         }
-        self.act(now, end, progress);
+        self.act(now, end, collector);
         true
     }
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
         self.ends[end].as_mut()?.transmit(now, sides)
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut FlowProgress) -> Option<Time> {
+    fn wake(&mut self, now: Time, end: usize, collector: &mut FlowCollector) -> Option<Time> {
         if let (Some(source), false) = (&mut self.ends[0], self.started || self.start > now) {
             self.started = true;
             source.connect();
@@ -141,7 +141,7 @@ impl Application for MessageFlow {
         {
             own.wake(now);
         }
-        self.act(now, end, progress);
+        self.act(now, end, collector);
         None
     }
     fn next_wake(&self, now: Time, end: usize) -> Time {
