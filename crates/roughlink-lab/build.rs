@@ -41,7 +41,7 @@ fn main() {
         ("roughlink-host/src", "host", &["rs"][..]),
         ("roughlink-bpf/bpf", "bpf", &["c", "h"]),
         ("roughlink-bpf/src", "loader", &["rs"]),
-        ("roughlink-cli/src/commands/reproduce", "runs", &["rs"]),
+        ("roughlink-lab/src/kernel", "runs", &["rs"]),
     ];
     println!("cargo:rustc-env=ROUGHLINK_CARRIER={}", hash(&crates, &carriers));
 }

@@ -96,7 +96,9 @@ impl Failure {
         match self {
             Failure::Closed => 0,
             Failure::Lab(LabError::Broken { .. }) | Failure::Fault(_) => FAULT,
-            Failure::Lab(LabError::Write { .. } | LabError::InUse { .. } | LabError::NotDone { .. })
+            Failure::Lab(
+                LabError::Write { .. } | LabError::InUse { .. } | LabError::NotDone { .. } | LabError::Machine { .. },
+            )
             | Failure::Folder(OutputError::Write { .. } | OutputError::Busy(_))
             | Failure::Output(_)
             | Failure::Machine(..) => 3,

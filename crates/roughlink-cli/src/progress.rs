@@ -16,7 +16,7 @@ pub(crate) fn work(
     store: &mut Store,
     grid: &GridArgs,
 ) -> Result<(), Failure> {
-    work_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, grid)
+    work_by(&runner::simulate, jobs, store, grid)
 }
 
 /// Like [`work`], with `executor` for the runs.
@@ -95,6 +95,9 @@ impl Display {
         if !self.quiet && p.done > p.kept {
             let spent = human(now().duration_since(self.start));
             print_stderr(&format!("{} runs in {spent}", p.done - p.kept));
+        }
+        if !self.quiet && p.repeated > 0 {
+            print_stderr(&format!("{} runs repeated: the emulated link fell behind real time", p.repeated));
         }
     }
 }

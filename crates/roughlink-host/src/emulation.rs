@@ -366,6 +366,31 @@ pub struct EmulationResults {
     pub changes: Vec<AppliedChange>,
 }
 
+impl EmulationResults {
+    /// Returns the ways in which the link or the programs were too slow. At most 1 % of packets may be later than
+    /// `most_late`.
+    pub fn faults(&self, most_late: Time) -> Vec<String> {
+        let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
+        let longest_stall = Time(most_late.0.saturating_mul(STALL));
+        let of = |us, what| format!("1 % of {what} than {us:.0} us (limit {most_late})");
+        [
+            late(self.lateness).map(|us| format!("the link was late: {}", of(us, "packets left late by more"))),
+            late(self.waited).map(|us| format!("the link read packets late: {}", of(us, "packets waited for more"))),
+            late(self.run_delay.per_slice).map(|us| {
+                format!("programs waited for a processor: {}", of(us, "their time slices began late by more"))
+            }),
+            (self.stall > longest_stall).then(|| format!("the link stalled for {}", self.stall)),
+            (self.overruns.filter(|count| *count > 0))
+                .map(|count| format!("{count} packets were dropped because the link read them too slowly")),
+            (self.overruns.is_none())
+                .then(|| "the kernel's counter of packets dropped before the link cannot be read".to_owned()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
 impl<O> Running<O> {
     /// Returns true if the loop has ended without a request to stop.
     pub fn is_over(&self) -> bool {
@@ -496,5 +521,7 @@ fn carrier(
     Carrier::new(told, links)
 }
 
+/// Longest stall that is not a fault, in units of the maximum lateness.
+const STALL: u64 = 100;
 /// Largest MTU of a TAP device, whose frames have at most 65535 bytes.
 const MAX_IN_FRAME_LEN: u16 = u16::MAX - 14;

@@ -95,6 +95,14 @@ pub enum LabError {
         /// Number of other runs that were not completed.
         others: usize,
     },
+    /// This machine or this build lacks a requirement.
+    #[error("{message}")]
+    Machine {
+        /// Description of what is missing or failed.
+        message: String,
+        /// Advice, if there is any.
+        help: Option<&'static str>,
+    },
     /// A run broke an invariant of the engine.
     #[error("{count} runs failed; the first: {message}")]
     Broken {
@@ -122,6 +130,7 @@ impl LabError {
     pub fn help(&self) -> Option<String> {
         match self {
             LabError::NotFound { help, .. } | LabError::Usage { help, .. } => Some(help.clone()),
+            LabError::Machine { help, .. } => help.map(str::to_owned),
             LabError::NoFile { .. } => Some("list the built-in scenarios with `roughlink scenario list`".into()),
             LabError::Foreign { example, .. } => {
                 Some(format!("name a new or empty folder, or one to resume; this one has `{example}`"))

@@ -7,6 +7,7 @@ pub mod drawing;
 pub mod error;
 pub mod experiment;
 pub mod folder;
+pub mod kernel;
 pub mod library;
 pub mod metric;
 pub mod nearest;

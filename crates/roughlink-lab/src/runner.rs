@@ -6,7 +6,7 @@ use crate::watch::{Watch, Watcher};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::units::Rate;
+use roughlink_core::units::{Rate, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -64,10 +64,23 @@ impl Job {
         };
         Ok(RunRecord { key: self.key.clone(), result, watched })
     }
+
+    /// Returns the error of a run that was stopped before its start.
+    pub(crate) fn stopped(&self) -> Failed {
+        Exceeded::Stopped { at: Time::ZERO, duration: self.scenario.duration }.into()
+    }
 }
 
-/// Function that executes a run in the calling thread until the flag is set.
-pub type Executor<'a> = &'a (dyn Fn(&Job, Option<Arc<AtomicBool>>) -> Result<RunRecord, Failed> + Sync);
+/// Function that executes a run in the calling thread, unless it is stopped.
+pub type Executor<'a> = &'a (dyn Fn(&Job, Stop<'_>) -> Result<RunRecord, Failed> + Sync);
+
+/// Executor that simulates each run.
+///
+/// # Errors
+/// Returns the errors of [`Job::simulate`].
+pub fn simulate(job: &Job, stop: Stop<'_>) -> Result<RunRecord, Failed> {
+    Ok(job.simulate(stop.within())?)
+}
 
 /// Reason why a run has no result.
 #[derive(Debug)]
@@ -76,6 +89,8 @@ pub enum Failed {
     Exceeded(Exceeded),
     /// The machine could not execute the run, with the reason.
     Machine(String),
+    /// The machine executed the run too slowly, with the reason. The run is repeated.
+    Late(String),
 }
 
 impl From<Exceeded> for Failed {
@@ -116,6 +131,8 @@ pub struct GridProgress {
     pub planned: u64,
     /// Cost of the finished runs among them.
     pub spent: u64,
+    /// Attempts that were too slow, after which the run was repeated.
+    pub repeated: usize,
 }
 
 /// Flag that ends a grid of runs early. Once it is set, no run begins.
@@ -128,7 +145,8 @@ pub enum Stop<'a> {
 }
 
 impl Stop<'_> {
-    fn is_requested(&self) -> bool {
+    /// Returns true once no run may begin.
+    pub fn is_requested(&self) -> bool {
         match self {
             Stop::AfterRuns(flag) => flag.load(Ordering::Relaxed),
             Stop::AtOnce(flag) => flag.load(Ordering::Relaxed),
@@ -136,7 +154,7 @@ impl Stop<'_> {
     }
 
     /// Returns the flag that runs in progress must check.
-    fn within(&self) -> Option<Arc<AtomicBool>> {
+    pub fn within(&self) -> Option<Arc<AtomicBool>> {
         match self {
             Stop::AfterRuns(_) => None,
             Stop::AtOnce(flag) => Some(Arc::clone(flag)),
@@ -172,10 +190,10 @@ pub fn run<'a>(
     stop: impl Into<Stop<'a>>,
     report: &mut dyn FnMut(GridProgress),
 ) -> Result<GridEnd, LabError> {
-    run_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, threads, stop, report)
+    run_by(&simulate, jobs, store, threads, stop, report)
 }
 
-/// Executes jobs like [`run`], with `executor` for each run.
+/// Executes jobs like [`run`], with `executor` for each run. Repeats a run that was too slow, at most three times.
 ///
 /// # Errors
 /// Returns the errors of [`run`].
@@ -270,16 +288,16 @@ fn run_batch(
     faults: &mut Faults,
     report: &mut dyn FnMut(GridProgress),
 ) {
-    let next = AtomicUsize::new(0);
+    let (next, repeated) = (AtomicUsize::new(0), AtomicUsize::new(progress.repeated));
     let give_up = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (sender, results) = mpsc::channel();
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let (sender, next, give_up) = (sender.clone(), &next, &give_up);
+            let (sender, next, repeated, give_up) = (sender.clone(), &next, &repeated, &give_up);
             scope.spawn(move || {
                 while !stop.is_requested() && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let outcome = catch_unwind(AssertUnwindSafe(|| executor(job, stop.within())));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| attempt(executor, job, stop, repeated)));
                     if matches!(outcome, Ok(Err(Failed::Exceeded(Exceeded::Stopped { .. })))) {
                         return;
                     }
@@ -291,7 +309,9 @@ fn run_batch(
         }
         drop(sender);
         loop {
-            match results.recv_timeout(Duration::from_secs(1)) {
+            let received = results.recv_timeout(Duration::from_secs(1));
+            progress.repeated = repeated.load(Ordering::Relaxed);
+            match received {
                 Ok((job, outcome)) => {
                     progress.done += 1;
                     progress.spent += job.cost();
@@ -303,7 +323,9 @@ fn run_batch(
                             }
                         }
                         Ok(Err(Failed::Exceeded(limit))) => faults.exceeded.push((job.title.clone(), limit)),
-                        Ok(Err(Failed::Machine(why))) => faults.not_done.push((job.title.clone(), why)),
+                        Ok(Err(Failed::Machine(why) | Failed::Late(why))) => {
+                            faults.not_done.push((job.title.clone(), why))
+                        }
                         Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                     }
                     report(*progress);
@@ -313,6 +335,23 @@ fn run_batch(
             }
         }
     });
+    report(*progress);
+}
+
+/// Executes a run, again if it was late, and counts the repetitions.
+fn attempt(executor: Executor<'_>, job: &Job, stop: Stop<'_>, repeated: &AtomicUsize) -> Result<RunRecord, Failed> {
+    let mut late = String::new();
+    for _ in 0..TRIES {
+        if stop.is_requested() {
+            return Err(job.stopped());
+        }
+        match executor(job, stop) {
+            Err(Failed::Late(why)) => late = why,
+            outcome => return outcome,
+        }
+        repeated.fetch_add(1, Ordering::Relaxed);
+    }
+    Err(Failed::Late(format!("all {TRIES} attempts failed: {late}")))
 }
 
 /// Returns the message of a panic.
@@ -321,6 +360,8 @@ pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("panicked without a message").to_owned()
 }
 
+/// Maximum number of attempts for a run that the machine executes too slowly.
+const TRIES: u32 = 4;
 /// Jobs that are planned at a time.
 const BATCH: usize = 4096;
 

@@ -30,8 +30,6 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub(crate) use link::link;
-#[cfg(feature = "kernel")]
-pub(crate) use result::faults;
 
 /// Internal command by which this program calls itself between an emulation and its programs.
 pub(super) const INSIDE: &str = "__inside";

@@ -15,7 +15,6 @@ use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::pinned::{self, Pinned};
 use roughlink_host::{Namespace, is_allowed};
 use roughlink_lab::error::LabError;
-use roughlink_lab::nearest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::Metadata;
@@ -24,37 +23,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Name of the V2G paper's NewReno ND, which is an option of the receiver and not an algorithm of the sender.
-const ND: &str = "newreno-nd";
-
-/// Classifies an error as bad input or as a missing feature of the machine.
-pub(super) fn failure(e: KernelError) -> Failure {
-    let usage = |message: String, help: String| LabError::Usage { message, help }.into();
-    match e {
-        KernelError::UnknownAlgorithm(name) if name == ND => usage(
-            format!("cannot load `{ND}`: it is NewReno with a receiver that acknowledges every segment"),
-            "run `ip route change ROUTE quickack 1` at the receiver".into(),
-        ),
-        KernelError::UnknownAlgorithm(ref name) => {
-            usage(e.to_string(), nearest::suggest(name, "expected", ENTRIES.iter().map(|e| e.name)))
-        }
-        KernelError::Parameter(message) => {
-            usage(message, "run `roughlink cc list --kernel` to list the parameters".into())
-        }
-        KernelError::Name { .. } => usage(e.to_string(), "choose another name with --as".into()),
-        KernelError::NotLoaded { ref name, ref loaded } => {
-            let all = match loaded.is_empty() {
-                true => "nothing is loaded".to_owned(),
-                false => nearest::suggest(name, "loaded:", loaded.iter().map(String::as_str)),
-            };
-            Failure::Machine(format!("{e}; {all}"), None)
-        }
-        KernelError::State(message) => Failure::Machine(message, None),
-        KernelError::File { .. } => Failure::Machine(e.to_string(), None),
-        other => Failure::Machine(other.to_string(), Some("run `roughlink cc check` to see what is missing")),
-    }
-}
 
 pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
     let all = needs();
@@ -76,7 +44,7 @@ pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
 }
 
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
-    let loaded = Pinned::all().map_err(failure)?;
+    let loaded = Pinned::all()?;
     let uses = |name: &str| holders(name).unwrap_or_default();
     if args.json {
         let of = |p: &Pinned| {
@@ -91,8 +59,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
                 let parameters = LoadRequest::new(e.name)?.all_parameters()?;
                 Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": parameters }))
             })
-            .collect::<Result<_, KernelError>>()
-            .map_err(failure)?;
+            .collect::<Result<_, KernelError>>()?;
         return print_json(&json!({ "loaded": loaded.iter().map(of).collect::<Vec<_>>(), "available": can }));
     }
     if !loaded.is_empty() {
@@ -114,13 +81,8 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     }
     let mut table = show::table(&["name", "summary", "source", "parameters"]);
     for e in ENTRIES {
-        let parameters: Vec<String> = LoadRequest::new(e.name)
-            .map_err(failure)?
-            .all_parameters()
-            .map_err(failure)?
-            .iter()
-            .map(|(k, v)| format!("{k} = {v}"))
-            .collect();
+        let parameters: Vec<String> =
+            LoadRequest::new(e.name)?.all_parameters()?.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         let algorithm = e.algorithm();
         table.add_row([e.name, algorithm.summary, algorithm.source, &parameters.join("\n")]);
     }
@@ -129,7 +91,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
 
 /// Loads an algorithm. Unless it is pinned, waits for a signal and unloads it.
 pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
-    let mut request = LoadRequest::new(&args.name).map_err(failure)?;
+    let mut request = LoadRequest::new(&args.name)?;
     for (key, value) in &args.parameters {
         let parsed: toml::Table = format!("value = {value}").parse().map_err(|_| LabError::Usage {
             message: format!("invalid value `{value}` of `{key}`"),
@@ -140,9 +102,9 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     if let Some(name) = &args.rename {
         request.name.clone_from(name);
     }
-    request.check().map_err(failure)?;
+    request.check()?;
     if args.unit {
-        if registered().map_err(failure)?.contains(&request.name) && Pinned::find(&request.name).is_err() {
+        if registered()?.contains(&request.name) && Pinned::find(&request.name).is_err() {
             let message = format!("the kernel already has an algorithm `{}`", request.name);
             return Err(Failure::Machine(message, Some("choose another name with --as")));
         }
@@ -153,16 +115,16 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     if !is_allowed() {
         return Err(Failure::Machine("loading needs root".into(), Some("run the command with sudo")));
     }
-    request.previous_defaults = pinned::current_defaults(&places).map_err(failure)?;
+    request.previous_defaults = pinned::current_defaults(&places)?;
     // From here on, a signal no longer ends the process with half of the work done.
     let stop = on_stop(|| ());
-    let mut loaded = request.load().map_err(failure)?;
-    loaded.pin(&request.name, args.pin).map_err(failure)?;
+    let mut loaded = request.load()?;
+    loaded.pin(&request.name, args.pin)?;
     let named = if request.name == request.entry.name { String::new() } else { format!(" as `{}`", request.name) };
     if let Some(e) = places.iter().find_map(|place| set_default(place, &request.name).err()) {
         drop(loaded); // it holds the link
-        pinned::unload(&request.name).map_err(failure)?;
-        return Err(failure(e));
+        pinned::unload(&request.name)?;
+        return Err(e.into());
     }
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
@@ -178,7 +140,7 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
     }
     let counters = Pinned::find(&request.name).and_then(|p| p.counters()).unwrap_or_default();
     drop(loaded);
-    pinned::unload(&request.name).map_err(failure)?;
+    pinned::unload(&request.name)?;
     Err(Failure::Interrupted(format!(
         "unloaded `{}` after {} connections with {} losses, {} of them time-outs",
         request.name, counters.opened, counters.congestions, counters.timeouts
@@ -190,7 +152,7 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
         return Err(Failure::Machine("unloading needs root".into(), Some("run the command with sudo")));
     }
     let names = match args.all {
-        true => Pinned::all().map_err(failure)?.into_iter().map(|p| p.name).collect(),
+        true => Pinned::all()?.into_iter().map(|p| p.name).collect(),
         false => args.names.clone(),
     };
     let mut failed = None;
@@ -210,20 +172,20 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
             Err(e) => failed = Some(e),
         }
     }
-    failed.map_or(Ok(()), |e| Err(failure(e)))
+    failed.map_or(Ok(()), |e| Err(e.into()))
 }
 
 pub(crate) fn coverage(args: &CoverageArgs) -> Result<(), Failure> {
-    let pinned = Pinned::find(&args.name).map_err(failure)?;
-    pinned.set_coverage(args.coverage == OnOffArg::On).map_err(failure)
+    let pinned = Pinned::find(&args.name)?;
+    Ok(pinned.set_coverage(args.coverage == OnOffArg::On)?)
 }
 
 pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
-    let pinned = Pinned::find(&args.name).map_err(failure)?;
+    let pinned = Pinned::find(&args.name)?;
     if !args.follow {
-        let counters = pinned.counters().map_err(failure)?;
-        let connections = pinned.connections().map_err(failure)?;
-        let coverage = pinned.coverage().map_err(failure)?;
+        let counters = pinned.counters()?;
+        let connections = pinned.connections()?;
+        let coverage = pinned.coverage()?;
         if args.json {
             let connections: Vec<_> = connections.iter().map(as_json).collect();
             return print_json(&json!({ "name": pinned.name, "what": pinned.record, "coverage": coverage,
@@ -254,15 +216,13 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     if !args.json {
         print("      time  connection  event               cwnd  ssthresh  in flight    srtt ms\n")?;
     }
-    let before = pinned.counters().map_err(failure)?.not_recorded;
-    pinned
-        .follow(args.acks, |events| {
-            let text: String = events.iter().map(|e| if args.json { json_line(e) } else { line(e) }).collect();
-            outcome = if text.is_empty() { Ok(()) } else { print(&text) };
-            outcome.is_ok() && !stop.load(Ordering::SeqCst)
-        })
-        .map_err(failure)?;
-    let lost = pinned.counters().map_err(failure)?.not_recorded.saturating_sub(before);
+    let before = pinned.counters()?.not_recorded;
+    pinned.follow(args.acks, |events| {
+        let text: String = events.iter().map(|e| if args.json { json_line(e) } else { line(e) }).collect();
+        outcome = if text.is_empty() { Ok(()) } else { print(&text) };
+        outcome.is_ok() && !stop.load(Ordering::SeqCst)
+    })?;
+    let lost = pinned.counters()?.not_recorded.saturating_sub(before);
     if lost > 0 {
         print_stderr(&format!("{lost} events were lost: they arrived faster than they were printed"));
     }

@@ -3,6 +3,7 @@
 use crate::args::ListArgs;
 use crate::args::cc::{CcList, CoverageArgs, LoadArgs, Stat, Unload};
 use crate::failure::Failure;
+use roughlink_lab::kernel::unsupported;
 
 pub(crate) fn list(_: &CcList) -> Result<(), Failure> {
     refused()
@@ -28,10 +29,6 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn refused() -> Result<(), Failure> {
-    let message = "this build lacks the algorithms for the Linux kernel (feature `kernel`)".to_owned();
-    Err(Failure::Machine(
-        message,
-        Some("build roughlink with `make kernel`, which needs clang, libelf-dev and zlib1g-dev"),
-    ))
+fn refused() -> Result<(), Failure> {
+    Err(unsupported().into())
 }

@@ -1,22 +1,17 @@
 //! `roughlink reproduce`
 
-#[cfg(all(feature = "kernel", target_os = "linux"))]
-mod kernel;
-#[cfg(not(all(feature = "kernel", target_os = "linux")))]
-#[path = "reproduce/no_kernel.rs"]
-mod kernel;
-
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
 use crate::command_line::{command_line, quote};
 use crate::failure::{Failure, print, print_json, print_stderr};
-use crate::progress::work;
+use crate::progress::work_by;
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
 use roughlink_lab::experiment::result::{Cell, ClaimOutcome, ClaimResult, ExperimentResult, ReportInput};
 use roughlink_lab::experiment::{Experiment, ExperimentPlan, KERNEL, assignment, grid, paper, split};
 use roughlink_lab::folder::{self, FolderContent};
+use roughlink_lab::kernel;
 use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, PaperEntry};
 use roughlink_lab::report::verdict;
@@ -134,10 +129,10 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     let mut store = Store::open(folder)?;
     let on_kernel: Vec<&ExperimentPlan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
     // Check the kernel before anything is simulated.
-    let ready = if on_kernel.is_empty() { None } else { Some(kernel::KernelRunner::new(&on_kernel, &store)?) };
-    work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
-    if let Some(ready) = ready {
-        ready.work(&on_kernel, &mut store, &args.grid)?;
+    let executor = kernel::executor(&on_kernel, &store)?;
+    work_by(&*executor, plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
+    if !on_kernel.is_empty() {
+        work_by(&*executor, on_kernel.iter().flat_map(|p| p.jobs()), &mut store, &args.grid)?;
     }
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;

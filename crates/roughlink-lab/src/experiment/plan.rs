@@ -122,6 +122,11 @@ impl ExperimentPlan {
         self.experiment.axes.iter().map(|a| a.points.len()).fold(1, usize::saturating_mul)
     }
 
+    /// Returns true if this machine's kernel carries the transfers of its runs ([`crate::kernel`]).
+    pub fn is_on_kernel(&self) -> bool {
+        self.experiment.stacks.iter().any(|stack| stack.name == KERNEL)
+    }
+
     /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.cells().saturating_mul(self.experiment.replicas as usize)

@@ -84,7 +84,7 @@ impl<'o> EmulationOutput<'o> {
             cpu_pressure: outcome.run_delay.pressure,
             stall_us: outcome.stall.0 as f64 / 1e3,
             max_lateness_ms: most_late.as_millis_f64(),
-            faults: faults(outcome, most_late),
+            faults: outcome.faults(most_late),
             overruns: outcome.overruns,
             refused: outcome.refused,
             oversized: outcome.oversized,
@@ -296,31 +296,10 @@ pub(super) fn verdict(
         let message = format!("`{}` at `{}` failed: exit code {}{at_once}", failed.command, failed.node, failed.code);
         return Err(Failure::Program(message, failed.code));
     }
-    match faults(outcome, most_late) {
+    match outcome.faults(most_late) {
         faults if faults.is_empty() => Ok(()),
         faults => Err(Failure::Late(faults.join("; ") + &cause(outcome))),
     }
-}
-
-/// Returns the ways in which the link or the programs were too slow.
-pub(crate) fn faults(outcome: &EmulationResults, most_late: Time) -> Vec<String> {
-    let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
-    let longest_stall = Time(most_late.0.saturating_mul(STALL));
-    let of = |us, what| format!("1 % of {what} than {us:.0} us (limit {most_late})");
-    [
-        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "packets left late by more"))),
-        late(outcome.waited).map(|us| format!("the link read packets late: {}", of(us, "packets waited for more"))),
-        late(outcome.run_delay.per_slice)
-            .map(|us| format!("programs waited for a processor: {}", of(us, "their time slices began late by more"))),
-        (outcome.stall > longest_stall).then(|| format!("the link stalled for {}", outcome.stall)),
-        (outcome.overruns.filter(|count| *count > 0))
-            .map(|count| format!("{count} packets were dropped because the link read them too slowly")),
-        (outcome.overruns.is_none())
-            .then(|| "the kernel's counter of packets dropped before the link cannot be read".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// Returns the likely cause of lateness.
@@ -339,8 +318,6 @@ fn cause(outcome: &EmulationResults) -> String {
     text
 }
 
-/// Longest stall that is not a fault, in units of the maximum lateness.
-const STALL: u64 = 100;
 /// Share of the time above which the loop is overloaded.
 const BUSY: f64 = 0.8;
 /// Maximum number of conversations, and of frame counts, in the text.

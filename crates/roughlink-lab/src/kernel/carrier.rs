@@ -1,42 +1,40 @@
-//! Runs whose transfers are carried by this machine's kernel: `--stack kernel`. The required algorithms are loaded
-//! once, under unused names, and unregistered when the last run or this process ends, however it ends. After a kill,
-//! the kernel keeps their code until it gives up the connections of the runs, which takes minutes. Algorithms that this
-//! program does not provide for the kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as
-//! long as the processors keep up with all of them ([`Room`]). A run with a late link is repeated.
+//! Transfers of runs, carried by this machine's kernel. The required algorithms are loaded once, under unused names, and
+//! unregistered when the last run or this process ends, however it ends. After a kill, the kernel keeps their code until
+//! it gives up the connections of the runs, which takes minutes. Algorithms that this program does not provide for the
+//! kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as long as the processors keep up with
+//! all of them ([`Room`]).
 
-use crate::args::GridArgs;
-use crate::commands::emulate::faults;
-use crate::commands::kernel::failure;
-use crate::failure::{Failure, print_stderr};
-use crate::progress::work_by;
-use crate::signals::STOP;
+use super::error::ND;
+use crate::error::LabError;
+use crate::experiment::ExperimentPlan;
+use crate::runner::{Failed, Job, Stop};
+use crate::store::{RunRecord, Store};
+use crate::watch::{SenderSample, Watch, Watcher};
 use roughlink_bpf::catalogue::CatalogueEntry;
 use roughlink_bpf::defaults::registered;
 use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::pinned::LoadedAlgorithm;
 use roughlink_core::app::Traffic;
-use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
 use roughlink_core::scenario::{CongestionSpec, FlowSpec, Scenario};
 use roughlink_core::units::Time;
-use roughlink_host::{EmulationResults, LoopEnd, Transferred, Transfers, is_allowed, raise_descriptor_limit};
-use roughlink_lab::experiment::ExperimentPlan;
-use roughlink_lab::runner::{Failed, Job};
-use roughlink_lab::store::{RunRecord, Store};
-use roughlink_lab::watch::{SenderSample, Watch, Watcher};
+use roughlink_host::{
+    EmulationResults, HostError, LoopEnd, Transferred, Transfers, is_allowed, raise_descriptor_limit,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-pub(super) struct KernelRunner {
+/// Executor of runs on the kernel.
+pub(super) struct KernelCarrier {
     algorithms: Algorithms,
+    room: Room,
 }
 
-impl KernelRunner {
+impl KernelCarrier {
     /// Checks that this machine can execute the runs that the store lacks, and loads their algorithms.
-    pub(super) fn new(plans: &[&ExperimentPlan], store: &Store) -> Result<Self, Failure> {
+    pub(super) fn new(plans: &[&ExperimentPlan], store: &Store) -> Result<Self, LabError> {
         let mut lacked = Vec::new();
         for job in plans.iter().flat_map(|p| p.jobs()) {
             let job = job?;
@@ -46,42 +44,31 @@ impl KernelRunner {
         }
         if !lacked.is_empty() && !is_allowed() {
             let help = "run the command with sudo; `roughlink cc check` lists the other requirements";
-            return Err(Failure::Machine("measuring the kernel's TCP needs root".into(), Some(help)));
+            return Err(LabError::Machine {
+                message: "measuring the kernel's TCP needs root".into(),
+                help: Some(help),
+            });
         }
         raise_descriptor_limit();
-        lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.with_cause(), e.help()))?;
-        Ok(KernelRunner { algorithms: Algorithms::load(&lacked)? })
+        let refused = |e: HostError| LabError::Machine { message: e.with_cause(), help: e.help() };
+        lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(refused)?;
+        Ok(KernelCarrier { algorithms: Algorithms::load(&lacked)?, room: Room::default() })
     }
 
-    pub(super) fn work(&self, plans: &[&ExperimentPlan], store: &mut Store, grid: &GridArgs) -> Result<(), Failure> {
-        let (room, repeated) = (Room::default(), AtomicUsize::new(0));
-        let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
-            let mut late = String::new();
-            let stopped = Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
-            for _ in 0..TRIES {
-                // No run starts after Ctrl-C, even if it was waiting or would be repeated.
-                let tried = room.within(load(&job.scenario), || self.algorithms.carry(job, stop.clone()));
-                let done = tried.ok_or(stopped)??;
-                match disturbed(&done.outcome) {
-                    faults if faults.is_empty() => return Ok(record(job, done)),
-                    faults => late = faults.join("; "),
-                }
-                repeated.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(Failed::Machine(format!("all {TRIES} attempts failed: {late}")))
-        };
-        let done = work_by(&carry, plans.iter().flat_map(|p| p.jobs()), store, grid);
-        let repeated = repeated.into_inner();
-        if repeated > 0 && !grid.form.quiet {
-            print_stderr(&format!("{repeated} runs repeated: the emulated link fell behind real time"));
+    /// Executes a run as soon as there is room for it.
+    pub(super) fn carry(&self, job: &Job, stop: Stop<'_>) -> Result<RunRecord, Failed> {
+        let tried = self.room.within(load(&job.scenario), stop, || self.algorithms.carry(job, stop));
+        let done = tried.ok_or_else(|| job.stopped())??;
+        match disturbed(&done.outcome) {
+            faults if faults.is_empty() => Ok(record(job, done)),
+            faults => Err(Failed::Late(faults.join("; "))),
         }
-        done
     }
 }
 
 /// Returns the reasons why a measurement is not representative of the algorithm.
 fn disturbed(outcome: &EmulationResults) -> Vec<String> {
-    let mut all = faults(outcome, MAX_LATE);
+    let mut all = outcome.faults(MAX_LATE);
     if outcome.refused > 0 {
         all.push(format!("{} packets were refused by the receiver's device", outcome.refused));
     }
@@ -112,14 +99,14 @@ struct Room {
 struct RoomShare<'r>(&'r Room, u64);
 
 impl Room {
-    /// Executes `work` as soon as there is room. Returns None if the command is interrupted before.
-    fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> Option<T> {
+    /// Executes `work` as soon as there is room. Returns None if the runs are stopped before.
+    fn within<T>(&self, load: u64, stop: Stop<'_>, work: impl FnOnce() -> T) -> Option<T> {
         let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
         let mut used = self.used.lock().expect("nobody panics with it");
-        while *used > 0 && *used + load > most && !STOP.load(Ordering::SeqCst) {
+        while *used > 0 && *used + load > most && !stop.is_requested() {
             used = self.left.wait_timeout(used, LOOK).expect("nobody panics with it").0;
         }
-        if STOP.load(Ordering::SeqCst) {
+        if stop.is_requested() {
             return None;
         }
         *used += load;
@@ -148,33 +135,33 @@ struct Algorithms {
 }
 
 impl Algorithms {
-    fn load(scenarios: &[Arc<Scenario>]) -> Result<Self, Failure> {
+    fn load(scenarios: &[Arc<Scenario>]) -> Result<Self, LabError> {
         let (mut names, mut loaded) = (BTreeMap::new(), Vec::new());
-        let has = registered().map_err(failure)?;
+        let has = registered()?;
         let transfers = scenarios.iter().flat_map(|s| &s.flows).filter(|f| matches!(f.traffic, Traffic::Bulk { .. }));
         for cc in transfers.filter_map(FlowSpec::cc) {
             if names.contains_key(&variant(cc)) {
                 continue;
             }
             let name = if CatalogueEntry::find(program(cc)).is_some() {
-                let mut request = LoadRequest::new(program(cc)).map_err(failure)?;
+                let mut request = LoadRequest::new(program(cc))?;
                 request.name = free_name()?;
                 request.parameters = cc.params.clone();
-                loaded.push(request.load().map_err(failure)?);
+                loaded.push(request.load()?);
                 request.name
             } else if cc.params.is_empty() && has.contains(&cc.name) {
                 cc.name.clone()
             } else {
                 let message = format!("neither roughlink nor this kernel provides `{}`", cc.name);
                 let help = "choose one of `roughlink cc list --kernel`, or load a kernel module with modprobe tcp_NAME";
-                return Err(Failure::Machine(message, Some(help)));
+                return Err(LabError::Machine { message, help: Some(help) });
             };
             names.insert(variant(cc), name);
         }
         Ok(Algorithms { names, loaded })
     }
 
-    fn carry(&self, job: &Job, stop: Option<Arc<AtomicBool>>) -> Result<Transferred, Failed> {
+    fn carry(&self, job: &Job, stop: Stop<'_>) -> Result<Transferred, Failed> {
         let name = |f: &FlowSpec| self.names.get(&variant(f.cc()?)).cloned();
         let names: Vec<String> = job.scenario.flows.iter().map(|f| name(f).unwrap_or_default()).collect();
         let every = job.watch.as_ref().map(|w| Time(w.every_ns)).filter(|t| !t.is_zero()).unwrap_or(EVERY).min(EVERY);
@@ -185,9 +172,8 @@ impl Algorithms {
             names: &names,
             every,
         };
-        let done = transfers.carry(&stop.unwrap_or_default()).map_err(|e| Failed::Machine(e.with_cause()))?;
-        let stopped = || Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
-        let done = done.ok_or_else(stopped)?;
+        let done = transfers.carry(&stop.within().unwrap_or_default()).map_err(|e| Failed::Machine(e.with_cause()))?;
+        let done = done.ok_or_else(|| job.stopped())?;
         match &done.outcome.ending {
             LoopEnd::Exceeded(limit) => Err((*limit).into()),
             LoopEnd::Vanished { device, reason } => Err(Failed::Machine(format!("lost device `{device}`: {reason}"))),
@@ -197,8 +183,8 @@ impl Algorithms {
 }
 
 /// Returns a name that is not registered in the kernel. Process IDs may be equal in several containers.
-fn free_name() -> Result<String, Failure> {
-    let taken = registered().map_err(failure)?;
+fn free_name() -> Result<String, LabError> {
+    let taken = registered()?;
     let mut names = (0..).map(|n| format!("r{}_{n}", std::process::id()));
     Ok(names.find(|name| !taken.contains(name)).expect("there is always another number"))
 }
@@ -210,7 +196,7 @@ fn variant(cc: &CongestionSpec) -> Variant {
 /// Returns the sender's algorithm.
 fn program(cc: &CongestionSpec) -> &str {
     // The variant differs only at the receiver: `delayed_ack = 1`.
-    if cc.name == "newreno-nd" { "newreno" } else { &cc.name }
+    if cc.name == ND { "newreno" } else { &cc.name }
 }
 
 fn record(job: &Job, done: Transferred) -> RunRecord {
@@ -237,8 +223,6 @@ fn record(job: &Job, done: Transferred) -> RunRecord {
 
 /// Interval at which interruption is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// Maximum number of attempts for a run with a late link.
-const TRIES: u32 = 4;
 /// Load that a processor can carry without delay, bit/s. Four processors carried eight runs of 70 Mbit/s, but most of
 /// them only at the second attempt.
 const PER_PROCESSOR: u64 = 70_000_000;
