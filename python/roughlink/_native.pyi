@@ -112,7 +112,7 @@ class Plan:
         folder: str | PathLike[str],
         threads: int,
         max_memory: int | None,
-        report: Callable[[int, int, int, int, int], None],
+        report: Callable[[int, int, int, int, int, int], None],
     ) -> tuple[PathLike[str], str, Table]: ...
 
 @final
@@ -339,6 +339,7 @@ def sweep(
     seed: int | None,
     metrics: list[str],
     max_runs: int,
+    on_kernel: bool = False,
 ) -> Plan: ...
 def student95(freedom: float) -> float: ...
 def interval(values: list[float]) -> tuple[float, float] | None: ...

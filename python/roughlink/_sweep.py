@@ -93,6 +93,7 @@ def sweep(
     max_runs: int = 1_000_000,
     engine: str = "local",
     ray_address: str | None = None,
+    stack: str | None = None,
 ) -> Sweep:
     """Runs a scenario for all combinations of the given values, on all cores. Runs with a result in the folder are not
     repeated. The folder has the same format as one of ``roughlink sweep``: the command line can continue a sweep that
@@ -115,49 +116,68 @@ def sweep(
             cluster, with the same results, and the folder is on this machine. Workers need this package in the same
             version. Files that the scenario reads are sent to them. Tasks of a lost node are repeated.
         ray_address: Address of the cluster, as for ``ray.init``, if the program is not already connected to one.
+        stack: ``"kernel"`` carries all transfers by the TCP of this machine's kernel, in real time over emulated links
+            (``docs/how-to/experiments.md``). Needs Linux, root and a build with the feature ``kernel``. A run whose
+            link was late is repeated, and a warning says how many were. By default all runs are simulated, on the
+            stack of the key ``tcp.stack``.
 
     Raises:
         ScenarioError: One of the scenarios is invalid.
         ValueError: A key has no values or the same value twice, or a number is out of range.
         KeyboardInterrupt: Ctrl-C was pressed. Repeat the call to execute the remaining runs.
-        RoughlinkError: The folder has other results, or cannot be written.
+        RoughlinkError: The folder has other results, or cannot be written. With ``stack="kernel"``: this build or
+            this machine lacks a requirement, or a transfer needs a setting that the kernel does not have.
     """
     if engine not in ("local", "ray"):
         raise ValueError(f"unknown engine {engine!r}; expected 'local' or 'ray'")
+    if stack not in (None, "kernel"):
+        raise ValueError(f"unknown stack {stack!r}; expected 'kernel', or set tcp.stack for a simulated stack")
+    if stack is not None and engine == "ray":
+        raise ValueError("stack='kernel' needs this machine's kernel, but engine='ray' runs on other machines")
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
     most = optional(max_memory, "max_memory")
     replicas = whole(replicas, "replicas", 2**32 - 1)
-    plan = _native.sweep(given._native, varied, replicas, optional(seed, "seed"), measured, whole(max_runs, "max_runs"))
+    plan = _native.sweep(
+        given._native,
+        varied,
+        replicas,
+        optional(seed, "seed"),
+        measured,
+        whole(max_runs, "max_runs"),
+        on_kernel=stack == "kernel",
+    )
     warn(plan.warnings)
     name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
     kept = plan.folder(Path("results") / name) if folder is None else folder
-    show = _is_watched() if progress is None else progress
-    shown = _Progress() if show else None
+    shown = _Progress(_is_watched() if progress is None else progress)
     threads = optional(jobs, "jobs") or os.cpu_count() or 1
     try:
-        report = shown.report if shown else _silent
         if engine == "ray":
             from . import _ray
 
-            path, text, runs = _ray.work(plan, kept, jobs, most, ray_address, report)
+            path, text, runs = _ray.work(plan, kept, jobs, most, ray_address, shown.report)
         else:
-            path, text, runs = plan.work(kept, threads, most, report)
+            path, text, runs = plan.work(kept, threads, most, shown.report)
     finally:
-        if shown:
-            shown.end()
+        shown.end()
     return Sweep(Path(path), json.loads(text), Table(runs))
 
 
 class _Progress:
-    """Progress line on standard error."""
+    """Progress line on standard error, if shown, and a warning about repeated runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, show: bool) -> None:
+        self.show = show
         self.begin = time.monotonic()
         self.said = ""
+        self.repeated = 0
 
-    def report(self, runs: int, done: int, kept: int, cost: int, spent: int) -> None:
+    def report(self, runs: int, done: int, kept: int, cost: int, spent: int, repeated: int = 0) -> None:
+        self.repeated = repeated
+        if not self.show:
+            return
         share = spent / cost if cost else 1.0
         left = (time.monotonic() - self.begin) * (1 - share) / share if share else None
         said = f"{done} of {runs} runs" + (f" ({kept} reused)" if kept else "")
@@ -168,10 +188,8 @@ class _Progress:
     def end(self) -> None:
         if self.said:
             print(file=sys.stderr)
-
-
-def _silent(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
-    """Ignores the progress."""
+        if self.repeated:
+            warn([f"{self.repeated} runs repeated: the emulated link fell behind real time"])
 
 
 def _is_watched() -> bool:

@@ -3,9 +3,11 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, Grid, SWEEP_REPLICAS, choices, compare, sweep};
+use roughlink_lab::experiment::order::Order;
 use roughlink_lab::experiment::result::FigureKind;
 use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric::Metric;
+use roughlink_lab::runner::Job;
 
 fn hello() -> ScenarioText {
     ScenarioText::scenario("hello").unwrap()
@@ -45,6 +47,24 @@ fn algorithms_are_compared_on_each_scenario() {
 }
 
 #[test]
+fn kernel_runs_are_planned_apart_from_simulated_runs() {
+    let vary = [("tcp.cc".to_owned(), vec!["newreno".to_owned(), "cubic".to_owned()])];
+    let grid = Grid { replicas: 1, ..Grid::default() };
+    let simulated = sweep(hello(), &vary, &grid).unwrap();
+    let carried = sweep(hello(), &vary, &Grid { on_kernel: true, ..grid }).unwrap();
+    assert!(carried.is_on_kernel() && !simulated.is_on_kernel());
+    let jobs = |plan: &ExperimentPlan| plan.jobs().collect::<Result<Vec<Job>, _>>().unwrap();
+    assert!(jobs(&carried).iter().all(|job| job.real_time) && jobs(&simulated).iter().all(|job| !job.real_time));
+    assert!(jobs(&carried).iter().all(|job| jobs(&simulated).iter().all(|other| other.key != job.key)));
+    // A process that reads the order from a folder creates the same plan.
+    let [with, without] = [&carried, &simulated].map(|plan| serde_json::to_string(&plan.portable()).unwrap());
+    let again: Order = serde_json::from_str(&with).unwrap();
+    assert_eq!(again.plan().unwrap().identity().to_string(), carried.identity().to_string());
+    assert_ne!(carried.identity().to_string(), simulated.identity().to_string());
+    assert!(!without.contains("on_kernel"), "folders of simulated runs keep their form: {without}");
+}
+
+#[test]
 fn invalid_grids_are_refused() {
     let said = |plan: Result<ExperimentPlan, LabError>| plan.unwrap_err().to_string();
     let both = ("tcp.cc".to_owned(), vec!["newreno".to_owned(), "cubic".to_owned()]);
@@ -52,6 +72,8 @@ fn invalid_grids_are_refused() {
     assert!(said(sweep(hello(), &[], &Grid { replicas: 0, ..Grid::default() })).contains("no replicas"));
     let most = Grid { most_runs: 5, ..Grid::default() };
     assert!(said(sweep(hello(), &[both], &most)).contains("the grid has 6 runs, more than 5"));
+    let windows = Grid { metrics: vec!["throughput_mbps[1..2]".into()], on_kernel: true, ..Grid::default() };
+    assert!(said(sweep(hello(), &[], &windows)).contains("is not measured on a kernel"));
     assert!(said(compare(Vec::new(), &["cubic".into(), "bbr".into()], &[], &Grid::default())).contains("nothing"));
     assert!(said(compare(vec![hello()], &["cubic".into()], &[], &Grid::default())).contains("nothing"));
 }

@@ -2,8 +2,10 @@
 
 use roughlink_lab::experiment::{Experiment, ExperimentPlan, file};
 use roughlink_lab::library::ScenarioText;
-use roughlink_lab::runner::{self, GridEnd};
+use roughlink_lab::runner::{self, Failed, GridEnd, GridProgress, Job, Stop};
 use roughlink_lab::store::{RUNS, Store};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const GRID: &str = r#"
@@ -88,4 +90,39 @@ fn stop_keeps_finished_runs() {
     let mut store = Store::open(folder.path()).unwrap();
     assert_eq!(run(&plan, &mut store, 2), GridEnd::Complete);
     assert_eq!(store.len(), 1600);
+}
+
+#[test]
+fn late_runs_are_repeated() {
+    let plan = plan(1);
+    let (folder, late) = (tempfile::tempdir().unwrap(), Mutex::new(BTreeMap::new()));
+    // Each run is late the first `n` times.
+    let executor = |n: u32| {
+        let late = &late;
+        move |job: &Job, stop: Stop<'_>| {
+            let mut late = late.lock().unwrap();
+            let times: &mut u32 = late.entry(job.key.clone()).or_default();
+            *times += 1;
+            if *times > n { runner::simulate(job, stop) } else { Err(Failed::Late("a packet was late".into())) }
+        }
+    };
+    let runs = plan.runs();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut repeated = 0;
+    let stop = AtomicBool::new(false);
+    let mut by = |n, store: &mut Store| {
+        let mut report = |p: GridProgress| repeated = p.repeated;
+        let ended = runner::run_by(&executor(n), plan.jobs(), store, 2, &stop, &mut report);
+        late.lock().unwrap().clear();
+        (ended, repeated)
+    };
+    let (ended, repeated) = by(4, &mut store);
+    let message = ended.unwrap_err().to_string();
+    assert!(
+        message.contains("replica 0: all 4 attempts failed: a packet was late; 7 other runs failed, too"),
+        "{message}"
+    );
+    assert_eq!((store.len(), repeated), (0, 4 * runs));
+    let (ended, repeated) = by(3, &mut store);
+    assert_eq!((ended.unwrap(), store.len(), repeated), (GridEnd::Complete, runs, 3 * runs));
 }

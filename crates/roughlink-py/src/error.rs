@@ -110,7 +110,8 @@ pub(crate) fn drawn(e: &LabError) -> String {
     text.trim_end().to_owned()
 }
 
-const ARGUMENTS: [(&str, &str); 7] = [
+/// Words of the command line in advice, and those for Python.
+const ARGUMENTS: [(&str, &str); 9] = [
     ("--allow-outside", "allow_outside=True"),
     ("--max-events", "max_events=..."),
     ("--max-memory", "max_memory=..."),
@@ -118,6 +119,8 @@ const ARGUMENTS: [(&str, &str); 7] = [
     ("--replicas ", "replicas="),
     ("sweep --set flow.NAME.cc=...", "{\"flow.NAME.cc\": [...]}"),
     ("with -o", "with folder=..."),
+    ("run the command with sudo", "run Python as root"),
+    ("build roughlink with `make kernel`", "install roughlink with `pip install . -C build-args='--features kernel'`"),
 ];
 
 /// Panic payload for misuse that only a run can detect.

@@ -15,6 +15,7 @@ use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan
 use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
+use roughlink_lab::kernel;
 use roughlink_lab::part::{self, Description};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
 use roughlink_lab::store::{Records, Store, folder_of};
@@ -27,9 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[pyclass(frozen, name = "Plan", module = "roughlink._native")]
 pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
-/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. The last two
-/// are costs: of all missing runs, and of the missing runs that have finished since.
-type ProgressCounts = (usize, usize, usize, u64, u64);
+/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then two
+/// costs: of all missing runs, and of the missing runs that have finished since. The last is the number of repeated runs.
+type ProgressCounts = (usize, usize, usize, u64, u64, usize);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
 pub(crate) type GridResults = (PathBuf, String, PyTable);
@@ -70,6 +71,7 @@ impl PyPlan {
             guarded(|| {
                 let plan = self.plan();
                 let (mut store, mut description) = opened(&plan, &folder)?;
+                let executor = kernel::executor(&[&plan], &store)?;
                 let asked = Arc::new(AtomicBool::new(false));
                 let mut raised: Option<PyErr> = None;
                 let mut tell = |told: ProgressCounts| {
@@ -83,8 +85,8 @@ impl PyPlan {
                     }
                 };
                 let jobs = plan.jobs().map(|job| storable(Job { limits, ..job? }));
-                let ending = runner::run(jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
-                    tell((p.runs, p.done, p.kept, p.cost, p.spent));
+                let ending = runner::run_by(&*executor, jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
+                    tell((p.runs, p.done, p.kept, p.cost, p.spent, p.repeated));
                 });
                 let described = description.renew(&plan, &store);
                 if let Some(e) = raised {
@@ -158,6 +160,8 @@ fn json(result: &impl Serialize) -> String {
 
 /// Plans a sweep over all combinations of the values of keys.
 #[pyfunction]
+#[pyo3(signature = (scenario, vary, replicas, seed, metrics, max_runs, on_kernel=false))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a Python function")]
 pub(crate) fn sweep(
     py: Python<'_>,
     scenario: &PyScenario,
@@ -166,9 +170,10 @@ pub(crate) fn sweep(
     seed: Option<u64>,
     metrics: Vec<String>,
     max_runs: u64,
+    on_kernel: bool,
 ) -> PyResult<PyPlan> {
     let set = scenario.overrides.clone();
-    let grid = Grid { set, seed, replicas, metrics, most_runs: max_runs, ..Grid::default() };
+    let grid = Grid { set, seed, replicas, metrics, most_runs: max_runs, on_kernel, ..Grid::default() };
     let source = scenario.source.clone();
     let plan = py.detach(|| guarded(|| Ok(plan_of(source, &vary, &grid)?)))?;
     Ok(PyPlan(Mutex::new(plan)))

@@ -27,7 +27,7 @@
 use super::order::{GridKind, Order};
 use super::plan::ExperimentPlan;
 use super::result::{Figure, FigureKind};
-use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
+use super::{Axis, Experiment, KERNEL, Point, StackChoice, assignment, file, quantity, split};
 use crate::error::LabError;
 use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
@@ -264,6 +264,10 @@ fn plan(
 ) -> Result<ExperimentPlan, LabError> {
     set.extend(grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
     let metrics: Vec<Metric> = grid.metrics.iter().map(|name| Metric::new(name)).collect::<Result<_, _>>()?;
+    if let Some(other) = metrics.iter().find(|m| grid.on_kernel && !m.is_of_kernels()) {
+        let message = format!("`{}` is not measured on a kernel", other.name());
+        return Err(LabError::Usage { message, help: "leave out the metric".into() });
+    }
     let watched = metrics.iter().any(Metric::needs_watching);
     let experiment = Experiment {
         id,
@@ -273,7 +277,11 @@ fn plan(
         command: grid.command.clone(),
         scenario: Some(scenario),
         set,
-        stacks: vec![StackChoice { name: String::new(), set: Vec::new() }],
+        stacks: vec![match grid.on_kernel {
+            // As on the stack `linux`, the kernel decides keys that are not set.
+            true => StackChoice { name: KERNEL.into(), set: vec![("tcp.stack".into(), "linux".into())] },
+            false => StackChoice { name: String::new(), set: Vec::new() },
+        }],
         axes,
         replicas: replicas(grid.replicas)?,
         watch: watched.then(|| Watch { windows: file::windows(&metrics), ..Watch::means() }),

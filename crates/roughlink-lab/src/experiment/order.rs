@@ -53,6 +53,9 @@ pub struct Grid {
     pub command: String,
     /// Largest number of runs.
     pub most_runs: u64,
+    /// True if this machine's kernel carries the transfers of all runs ([`crate::kernel`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_kernel: bool,
 }
 
 impl Default for Grid {
@@ -64,6 +67,7 @@ impl Default for Grid {
             metrics: Vec::new(),
             command: String::new(),
             most_runs: MAX_RUNS,
+            on_kernel: false,
         }
     }
 }
