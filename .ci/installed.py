@@ -50,5 +50,11 @@ with tempfile.TemporaryDirectory() as folder:
     read = rl.read("out")
     assert isinstance(read, rl.Sweep) and read.summary() == rows
     assert list(read.runs.rows()) == list(swept.runs.rows())
+    try:
+        rl.sweep(noisy, {}, folder="kernel", stack="kernel")
+    except rl.RoughlinkError as e:
+        assert "this build lacks the algorithms for the Linux kernel" in " ".join(str(e).replace("│", "").split()), e
+    else:
+        raise AssertionError("a build without the feature `kernel` ran on the kernel")
 
 print(f"roughlink {rl.__version__} in Python {sys.version.split()[0]}: {throughput:.3f} Mbit/s")

@@ -205,7 +205,7 @@ def test_finished_runs_of_a_large_sweep_keep_their_files(tmp_path: Path) -> None
         rl.load(tmp_path / "cable.toml")._native, [("link.plc.timeline.file", names)], 1, None, [], 2000
     )
 
-    def stop(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
+    def stop(runs: int, done: int, kept: int, cost: int, spent: int, repeated: int) -> None:
         if done >= 100:
             raise TimeoutError
 

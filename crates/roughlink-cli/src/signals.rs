@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Set when a signal requests the end.
-pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
 /// Number of the first signal.
 #[cfg(unix)]
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);

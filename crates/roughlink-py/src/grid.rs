@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
 /// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then two
-/// costs: of all missing runs, and of the missing runs that have finished since. The last is the number of repeated runs.
+/// costs: of all missing runs, and of the missing runs that have finished since. Last, the number of repeated runs.
 type ProgressCounts = (usize, usize, usize, u64, u64, usize);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.

@@ -1,8 +1,8 @@
-//! Transfers of runs, carried by this machine's kernel. The required algorithms are loaded once, under unused names, and
-//! unregistered when the last run or this process ends, however it ends. After a kill, the kernel keeps their code until
-//! it gives up the connections of the runs, which takes minutes. Algorithms that this program does not provide for the
-//! kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as long as the processors keep up with
-//! all of them ([`Room`]).
+//! Transfers of runs, carried by this machine's kernel. The required algorithms are loaded once, under unused names,
+//! and unregistered when the last run or this process ends, however it ends. After a kill, the kernel keeps their code
+//! until it gives up the connections of the runs, which takes minutes. Algorithms that this program does not provide
+//! for the kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as long as the processors
+//! keep up with all of them ([`Room`]).
 
 use super::error::ND;
 use crate::error::LabError;
