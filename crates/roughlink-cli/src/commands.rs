@@ -118,6 +118,7 @@ fn settings(grid: &args::GridArgs, set: Overrides, replicas: u32, metrics: &[Str
         metrics: metrics.iter().flat_map(|names| split(names)).collect(),
         command: whole_command(typed_words()),
         most_runs: grid.max_runs,
+        on_kernel: false,
     }
 }
 

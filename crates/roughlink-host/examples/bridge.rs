@@ -6,13 +6,13 @@
 
 use roughlink_core::gateway::bytes::{FrameCounters, FrameGateway, Framing};
 use roughlink_core::gateway::{Gateway, Heading, SegmentVerdict, build};
-use roughlink_host::{Device, HostError, Loop, Namespace, PacketVerdict};
+use roughlink_host::{Device, Loop, LostDevice, Namespace, PacketVerdict};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Passes frames between port 0 (inward) and port 1 (outward) of `packets` until `stop`.
-pub fn bridge(packets: &mut Loop, gateway: &mut dyn Gateway, stop: &AtomicBool) -> Result<FrameCounters, HostError> {
+pub fn bridge(packets: &mut Loop, gateway: &mut dyn Gateway, stop: &AtomicBool) -> Result<FrameCounters, LostDevice> {
     let mut frames = FrameGateway::new(Framing::Ethernet);
     let mut forwarded = Vec::new();
     while !stop.load(Ordering::Relaxed) {

@@ -50,14 +50,9 @@ pub enum HostError {
         /// Reason of the refusal.
         reason: String,
     },
-    /// Device that no longer exists, or that the kernel can no longer wait for.
-    #[error("lost device `{device}`: {reason}")]
-    Vanished {
-        /// Name of the device, or of all devices of a loop.
-        device: String,
-        /// Error from the kernel.
-        reason: String,
-    },
+    /// Lost device.
+    #[error(transparent)]
+    Lost(#[from] LostDevice),
     /// Too deeply nested links.
     #[error("cannot nest another link: no addresses are left")]
     Nested,
@@ -121,6 +116,16 @@ impl<T: Into<String>> From<T> for Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnfitReason(pub(crate) &'static str, pub(crate) &'static str);
 
+/// Device that no longer exists, or that the kernel can no longer wait for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("lost device `{device}`: {reason}")]
+pub struct LostDevice {
+    /// Name of the device, or of all devices of a loop.
+    pub device: String,
+    /// Error from the kernel.
+    pub reason: String,
+}
+
 impl HostError {
     /// Returns a function that adds the failed operation to a system error.
     pub(crate) fn io(operation: impl Into<Operation>) -> impl FnOnce(io::Error) -> HostError {
@@ -177,7 +182,7 @@ impl HostError {
             ),
             HostError::Unfit { reason, .. } => Some(reason.1),
             HostError::NoInterface { .. }
-            | HostError::Vanished { .. }
+            | HostError::Lost(_)
             | HostError::Network(_)
             | HostError::Ip { .. }
             | HostError::Transfer { .. } => None,

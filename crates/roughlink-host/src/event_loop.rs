@@ -28,7 +28,7 @@
 //! than over a loopback device.
 
 use crate::device::Device;
-use crate::error::HostError;
+use crate::error::LostDevice;
 use crate::realtime::{Effort, MonotonicClock, Sleeper, WakeUp, raise_priority};
 use crate::verdict::PacketVerdict;
 use nix::poll::{PollFd, PollFlags};
@@ -155,11 +155,11 @@ impl Loop {
     /// requests to stop. Returns the time.
     ///
     /// # Errors
-    /// Returns [`HostError::Vanished`] if the kernel can no longer wait for the devices.
-    pub fn wait(&mut self, until: Time) -> Result<Time, HostError> {
+    /// Returns an error if the kernel can no longer wait for the devices.
+    pub fn wait(&mut self, until: Time) -> Result<Time, LostDevice> {
         let mut polled: Vec<PollFd<'_>> =
             self.devices.iter().map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN)).collect();
-        let wake = self.sleeper.sleep(&mut polled, until).map_err(|e| HostError::Vanished {
+        let wake = self.sleeper.sleep(&mut polled, until).map_err(|e| LostDevice {
             device: self.devices.iter().map(|device| &*device.name).collect::<Vec<_>>().join(", "),
             reason: e.to_string(),
         })?;
@@ -174,11 +174,11 @@ impl Loop {
     /// caller can look for due events again. Checksums are complete, and joined packets are divided.
     ///
     /// # Errors
-    /// Returns [`HostError::Vanished`] if a device no longer exists.
+    /// Returns an error if a device no longer exists.
     pub fn take_in(
         &mut self,
         mut handle: impl FnMut(Time, usize, &mut Datagram<&mut [u8]>) -> PacketVerdict,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), LostDevice> {
         let Loop { clock, devices, ready, buffer, wake, waited, .. } = self;
         // Count from when the loop should have looked, or from its last look: reading and sending take time, too.
         let now = clock.now();
@@ -202,7 +202,7 @@ impl Loop {
                     Ok(false) => break,
                     Err(e) => e.to_string(),
                 };
-                return Err(HostError::Vanished { device: device.name.clone(), reason });
+                return Err(LostDevice { device: device.name.clone(), reason });
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ pub use block::{AddressBlock, BlockReservation};
 pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
 pub use device::Device;
 pub use emulation::{EmulatedHost, Emulation, EmulationResults, EmulationSettings, NodeLocation, Running};
-pub use error::{HostError, Operation, UnfitReason};
+pub use error::{HostError, LostDevice, Operation, UnfitReason};
 pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};

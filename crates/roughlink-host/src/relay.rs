@@ -4,7 +4,7 @@
 
 use crate::carrier::Carrier;
 use crate::conversations::Conversations;
-use crate::error::HostError;
+use crate::error::LostDevice;
 use crate::ethernet::{OutgoingFrame, Switch};
 use crate::event_loop::Loop;
 use crate::live::LiveWatch;
@@ -22,13 +22,8 @@ pub enum LoopEnd {
     Stopped,
     /// Exceeded limit of the network.
     Exceeded(roughlink_core::net::Exceeded),
-    /// Device that no longer exists ([`HostError::Vanished`]).
-    Vanished {
-        /// Name of the device, or of all devices if the kernel can no longer wait for them.
-        device: String,
-        /// Error from the kernel.
-        reason: String,
-    },
+    /// Lost device.
+    Lost(LostDevice),
 }
 
 /// Parts of an emulation beside its network and devices.
@@ -48,10 +43,7 @@ pub(crate) fn carry<O: Observer>(
     end: Time,
     stop: &AtomicBool,
 ) -> LoopEnd {
-    carry_until(network, packets, edge, end, stop).unwrap_or_else(|e| match e {
-        HostError::Vanished { device, reason } => LoopEnd::Vanished { device, reason },
-        other => LoopEnd::Vanished { device: String::new(), reason: other.with_cause() },
-    })
+    carry_until(network, packets, edge, end, stop).unwrap_or_else(LoopEnd::Lost)
 }
 
 fn carry_until<O: Observer>(
@@ -60,7 +52,7 @@ fn carry_until<O: Observer>(
     NetworkEdge { switch, carrier, conversations, watch }: &mut NetworkEdge,
     end: Time,
     stop: &AtomicBool,
-) -> Result<LoopEnd, HostError> {
+) -> Result<LoopEnd, LostDevice> {
     let told = || stop.load(Ordering::Relaxed);
     let mut woken = Time::ZERO;
     loop {

@@ -3,6 +3,10 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/machine.rs"]
+mod machine;
+
+use machine::possible;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{
@@ -14,11 +18,11 @@ use roughlink_core::wire;
 use roughlink_core::wire::IpPair;
 use roughlink_host::{
     ChangeRequest, ChangeRequestError, EmulatedHost, Emulation, EmulationResults, EmulationSample, EmulationSettings,
-    HostError, Live, LoopEnd, Namespace, NodeLocation, Running,
+    Live, LoopEnd, Namespace, NodeLocation, Running,
 };
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
@@ -45,16 +49,7 @@ fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
 fn start_with(scenario: Scenario, settings: &EmulationSettings) -> Option<Running<NoObserver>> {
     let hosts: Vec<EmulatedHost> =
         scenario.kernels().map(|node| EmulatedHost { node, place: NodeLocation::Own }).collect();
-    match Emulation::open(scenario, &hosts, settings) {
-        Ok(emulation) => Some(emulation.start(NoObserver)),
-        Err(HostError::System { operation, source })
-            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
-        {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
+    Some(possible(Emulation::open(scenario, &hosts, settings))?.start(NoObserver))
 }
 
 fn finish(running: Running<NoObserver>) -> EmulationResults {
@@ -359,7 +354,7 @@ fn vanished_device_is_detected() {
         thread::sleep(Duration::from_millis(5));
     }
     let EmulationResults { ending, overruns, .. } = running.finish().0;
-    assert!(matches!(&ending, LoopEnd::Vanished { device, .. } if device == "wire0"), "{ending:?}");
+    assert!(matches!(&ending, LoopEnd::Lost(lost) if lost.device == "wire0"), "{ending:?}");
     assert_eq!(overruns, None, "the count is gone, too");
 }
 

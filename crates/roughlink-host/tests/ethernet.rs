@@ -511,7 +511,7 @@ fn loss_of_an_attached_device_ends_the_emulation() {
             thread::sleep(Duration::from_millis(5));
         }
         let ending = running.finish().0.ending;
-        assert!(matches!(&ending, LoopEnd::Vanished { device, .. } if device == name), "{how}: {ending:?}");
+        assert!(matches!(&ending, LoopEnd::Lost(lost) if lost.device == name), "{how}: {ending:?}");
         run(&machines.bridge, "ip link set dev two up");
     }
 }

@@ -3,6 +3,10 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/machine.rs"]
+mod machine;
+
+use machine::possible;
 use roughlink_core::app::Traffic;
 use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
@@ -32,16 +36,7 @@ fn carry(scenario: &Scenario) -> Option<Transferred> {
     let every = Time::from_millis(10);
     let scenario = Arc::new(scenario.clone());
     let transfers = Transfers { scenario, replica: 0, limits: RunLimits::default(), names: &names, every };
-    match transfers.carry(&AtomicBool::new(false)) {
-        Ok(done) => Some(done.expect("nobody stopped it")),
-        Err(HostError::System { operation, source })
-            if [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported].contains(&source.kind()) =>
-        {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            None
-        }
-        Err(e) => panic!("{}", e.with_cause()),
-    }
+    possible(transfers.carry(&AtomicBool::new(false))).map(|done| done.expect("nobody stopped it"))
 }
 
 #[test]

@@ -3,11 +3,15 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "common/machine.rs"]
+mod machine;
+
+use machine::possible;
 use roughlink_core::net::{InterfaceDirection, NetworkEvent, Observer};
 use roughlink_core::units::Time;
-use roughlink_host::{EmulatedHost, Emulation, EmulationSettings, HostError, Namespace, NodeLocation};
+use roughlink_host::{EmulatedHost, Emulation, EmulationSettings, Namespace, NodeLocation};
 use std::fs;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
@@ -42,16 +46,7 @@ fn travel(agent: &str) -> Option<(Vec<Time>, u64)> {
     let scenario = roughlink_scenario::parse(&text, "test", &[], &|_| Err("no files".into())).unwrap().0;
     let hosts: Vec<EmulatedHost> =
         scenario.kernels().map(|node| EmulatedHost { node, place: NodeLocation::Own }).collect();
-    let running = match Emulation::open(scenario, &hosts, &EmulationSettings::default()) {
-        Ok(emulation) => emulation.start(Sent::default()),
-        Err(HostError::System { operation, source })
-            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
-        {
-            eprintln!("skipped: this machine cannot {operation}: {source}");
-            return None;
-        }
-        Err(e) => panic!("{e}"),
-    };
+    let running = possible(Emulation::open(scenario, &hosts, &EmulationSettings::default()))?.start(Sent::default());
     let [server, train] = [0, 1].map(|host| running.namespace(host));
     let reno = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
     server.within(reno).unwrap().expect("reno is always there");

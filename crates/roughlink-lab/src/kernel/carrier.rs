@@ -176,7 +176,7 @@ impl Algorithms {
         let done = done.ok_or_else(|| job.stopped())?;
         match &done.outcome.ending {
             LoopEnd::Exceeded(limit) => Err((*limit).into()),
-            LoopEnd::Vanished { device, reason } => Err(Failed::Machine(format!("lost device `{device}`: {reason}"))),
+            LoopEnd::Lost(device) => Err(Failed::Machine(device.to_string())),
             LoopEnd::Over | LoopEnd::Stopped => Ok(done),
         }
     }

@@ -100,7 +100,7 @@ impl<'o> EmulationOutput<'o> {
             loop_ran_s: outcome.effort.ran.as_secs_f64(),
             loop_waited_s: outcome.effort.waited.as_secs_f64(),
             ended: match (why, &outcome.ending) {
-                (_, LoopEnd::Vanished { .. }) => "vanished",
+                (_, LoopEnd::Lost(_)) => "vanished",
                 (_, LoopEnd::Exceeded(_)) => "exceeded",
                 (EndReason::Interrupted, _) => "interrupted",
                 (EndReason::Failed, _) => "failed",
@@ -285,8 +285,8 @@ pub(super) fn verdict(
     if why == EndReason::Interrupted {
         return Err(Failure::Interrupted("interrupted".into()));
     }
-    if let LoopEnd::Vanished { device, reason } = &outcome.ending {
-        return Err(Failure::Machine(format!("lost device `{device}`: {reason}"), None));
+    if let LoopEnd::Lost(device) = &outcome.ending {
+        return Err(Failure::Machine(device.to_string(), None));
     }
     if let LoopEnd::Exceeded(limit) = outcome.ending {
         return Err(Failure::Machine(limit.to_string(), Some(exceeded_help(&limit))));
