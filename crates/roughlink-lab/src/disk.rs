@@ -34,7 +34,7 @@ mod faults {
     pub(super) fn step() -> io::Result<()> {
         Ok(())
     }
-    pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
         file.write(bytes)
     }
 }
@@ -144,6 +144,19 @@ impl OpenFolder {
         self.file(name, Access::Append)
     }
 
+    /// Creates the file `name`, which must not exist. It is complete as soon as it has its name.
+    pub(crate) fn create_whole(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let draft = draft(name);
+        let written = self.write_draft(&draft, |file| file.write_all(bytes));
+        let named = written.and_then(|_| match fs::hard_link(self.path.join(&draft), self.path.join(name)) {
+            // Some file systems have no links.
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => self.create(name)?.write_all(bytes),
+            linked => linked,
+        });
+        let _ = self.remove(&draft);
+        named
+    }
+
     /// Atomically replaces or creates the file `name` and returns it open.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<OutputFile> {
         self.replace_with(name, |file| file.write_all(bytes))
@@ -238,6 +251,27 @@ impl OpenFolder {
 pub(crate) struct OutputFile(fs::File);
 
 impl OutputFile {
+    /// Creates the file at `path`, which must not exist.
+    pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
+        faults::step()?;
+        fs::File::options().append(true).create_new(true).open(path).map(OutputFile)
+    }
+
+    /// Appends bytes, as all files are opened for. Returns how many were written.
+    pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        faults::write(&self.0, bytes)
+    }
+
+    /// Fails if `path` no longer refers to this file.
+    pub(crate) fn check_path(&self, path: &Path) -> io::Result<()> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if system::id(&found) == system::id(&self.0.metadata()?) => Ok(()),
+            Ok(_) => Err(io::Error::other("another file has replaced it")),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(io::Error::other("the file was removed")),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Returns the file for reading.
     pub(crate) fn reader(&self) -> &fs::File {
         &self.0
@@ -271,7 +305,7 @@ impl OutputFile {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        faults::write(&mut self.0, bytes)
+        self.append(bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
@@ -287,15 +321,7 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
 /// Creates the file at `path`, which must not exist. It is complete as soon as it has its name.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = OpenFolder::open_parent(path)?;
-    let draft = draft(&name);
-    let written = folder.write_draft(&draft, |file| file.write_all(bytes));
-    let named = written.and_then(|_| match fs::hard_link(folder.path.join(&draft), path) {
-        // Some file systems have no links.
-        Err(e) if e.kind() != ErrorKind::AlreadyExists => folder.create(&name)?.write_all(bytes),
-        linked => linked,
-    });
-    let _ = folder.remove(&draft);
-    named
+    folder.create_whole(&name, bytes)
 }
 
 /// Opens the regular file at `path` below `folder` for reading. Follows no links below `folder`.

@@ -11,14 +11,18 @@
 //! | `manifest.json` | what ran, when and in which version; size and SHA-256 of every file; units of columns |
 //!
 //! A folder is complete when it has a manifest, which is written last. [`Manifest::read`] rejects the folder of an
-//! interrupted run, and [`Manifest::verify`] detects later changes.
+//! interrupted run, and [`Manifest::verify`] detects later changes. [`EmulationFolder`] is the folder of `emulate -o`.
 
+pub(crate) mod emulation;
 mod folder;
+mod growing;
 mod manifest;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use emulation::EmulationFolder;
+pub use growing::{GrowingFile, GrowingFiles};
 pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, StayEntry};
 
 use crate::store::REPORT;
@@ -30,6 +34,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, ColumnSink, Recorder, Series};
 use roughlink_core::units::Time;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -180,15 +185,17 @@ pub fn run_to_folder(
             draft.keep(file)?;
         }
     }
-    let mut summary = serde_json::to_vec_pretty(&result).expect("results have a JSON form");
-    summary.push(b'\n');
-    draft.write(SUMMARY, &summary)?;
+    draft.write(SUMMARY, &pretty(&result))?;
 
     let manifest = Manifest::new((scenario, &network), &result, settings, started, (captures, skipped), draft.files());
-    let mut text = serde_json::to_vec_pretty(&manifest).expect("manifests have a JSON form");
-    text.push(b'\n');
-    draft.finish(&text)?;
+    draft.finish(&pretty(&manifest))?;
     Ok(result)
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("plain data");
+    text.push(b'\n');
+    text
 }
 
 /// Returns the captures to write: file names, each with the nodes of its hosts.
@@ -207,20 +214,20 @@ fn captures(scenario: &Scenario, settings: &OutputSettings) -> Result<Vec<(Strin
     }
     let mut captures: Vec<(String, Vec<usize>)> = Vec::new();
     for node in hosts {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let host: String = scenario.nodes[node].name.chars().map(plain).take(MAX_HOST_LEN).collect();
-        // Names that differ only in replaced characters or in case would collide on some file systems.
+        // Names that differ only in case would collide on some file systems.
         let taken = |name: &str| captures.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-        let mut name = format!("{CAPTURE}-{host}.pcapng");
-        for n in 2.. {
-            if !taken(&name) {
-                break;
-            }
-            name = format!("{CAPTURE}-{host}-{n}.pcapng");
-        }
-        captures.push((name, vec![node]));
+        captures.push((node_file(CAPTURE, &scenario.nodes[node].name, "pcapng", taken), vec![node]));
     }
     Ok(captures)
+}
+
+/// Returns the name of the file of a node. A number distinguishes names that differ only in replaced characters.
+fn node_file(prefix: &str, node: &str, suffix: &str, taken: impl Fn(&str) -> bool) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let node: String = node.chars().map(plain).take(MAX_NODE_LEN).collect();
+    let numbered = (2..).map(|n| format!("{prefix}-{node}-{n}.{suffix}"));
+    let mut names = std::iter::once(format!("{prefix}-{node}.{suffix}")).chain(numbered);
+    names.find(|name| !taken(name)).expect("there are enough numbers")
 }
 
 struct Tables {
@@ -288,8 +295,8 @@ const SEGMENTS_CSV: &str = "segments.csv";
 const CAPTURE: &str = "capture";
 /// Maximum number of hosts with one file each: a run with a thousand hosts must not need a thousand open files.
 pub const MAX_CAPTURES: usize = 64;
-/// Maximum length of a host's name in the name of its capture, characters.
-const MAX_HOST_LEN: usize = 100;
+/// Maximum length of a node's name in a file name, characters.
+const MAX_NODE_LEN: usize = 100;
 /// Files that a run may write, apart from captures.
 const RESULTS: [&str; 9] = [
     REPORT, // written from the others by `roughlink report`

@@ -5,10 +5,9 @@
 //! | `plan` | arguments of an emulation: real nodes, programs, warnings and notes for users |
 //! | `link` | scenario of one link |
 //! | `running` | execution of a plan |
-//! | `files`, `folder`, `recorder`, `series` | files written during the emulation |
+//! | `folder`, `recorder`, `series` | content of the files written during the emulation |
 //! | `result` | result: JSON, text for users, exit code |
 
-mod files;
 mod folder;
 mod link;
 mod plan;

@@ -36,7 +36,7 @@ pub(super) fn step() -> io::Result<()> {
 }
 
 /// Writes bytes; a failing write keeps its first half, as on a full disk.
-pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
+pub(super) fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     if let Err(e) = step() {
         if FAILING.get().is_some_and(|(n, _)| DONE.get() == n) {
             file.write_all(&bytes[..bytes.len() / 2])?;

@@ -2,8 +2,9 @@
 
 use super::{Access, EntryKind};
 use rustix::fs::{self as posix, AtFlags, FileType, Mode, OFlags};
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 pub(super) type Handle = File;
@@ -93,6 +94,11 @@ pub(super) fn lock(folder: &Handle) -> io::Result<bool> {
 pub(super) fn has(folder: &Handle, name: &str, file: &File) -> io::Result<bool> {
     let (there, here) = (posix::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?, posix::fstat(file)?);
     Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
+}
+
+/// Returns the device and inode number.
+pub(super) fn id(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
 }
 
 pub(super) fn same(a: &Handle, b: &Handle) -> io::Result<bool> {

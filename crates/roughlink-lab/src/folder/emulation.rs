@@ -5,6 +5,7 @@ use super::json;
 use crate::disk;
 use crate::error::LabError;
 use crate::output::SUMMARY;
+use crate::output::emulation::{ABOUT, CONVERSATIONS, LATENESS, LINKS, SampleFile};
 use crate::report::thin::{CurvePoint, Thinner};
 use csv::{ReaderBuilder, StringRecord};
 use roughlink_core::metrics::RunResult;
@@ -147,6 +148,17 @@ pub(super) fn read(
     Ok(Some((emulation, links)))
 }
 
+/// Reads columns of a file of samples, if it exists, row by row.
+fn samples<const N: usize>(
+    folder: &Path,
+    file: &SampleFile,
+    columns: [&str; N],
+    row: impl FnMut([&str; N]),
+) -> Result<(), LabError> {
+    debug_assert!(columns.iter().all(|column| file.heading().split(',').any(|c| c == *column)), "{columns:?}");
+    rows(&folder.join(file.name), columns, row)
+}
+
 /// Reads columns of a CSV file, if it exists, row by row. A column that the file does not have is empty.
 fn rows<const N: usize>(path: &Path, columns: [&str; N], mut row: impl FnMut([&str; N])) -> Result<(), LabError> {
     let failed = |source| LabError::Read { path: path.to_owned(), source };
@@ -216,7 +228,7 @@ fn links(folder: &Path, result: &RunResult, axis: TimeAxis) -> Result<(SentRates
     let mut links = LinkRows::new(result, axis);
     let mut sent: BTreeMap<LinkDirection, RateSeries> = BTreeMap::new();
     let columns = ["time_ns", "link", "direction", "up", "queue_pkt", "sent_bytes"];
-    rows(&folder.join("links.csv"), columns, |[time, link, direction, up, queue, bytes]| {
+    samples(folder, &LINKS, columns, |[time, link, direction, up, queue, bytes]| {
         let Some(now) = seconds(time, axis) else { return };
         if let Some(key) = links.add(now, (link, direction == "reverse"), up != "0", number(queue)) {
             sent.entry(key.clone()).or_insert_with(|| RateSeries::new(now, axis)).add(now, bytes);
@@ -232,7 +244,7 @@ fn conversations(folder: &Path, axis: TimeAxis) -> Result<Vec<ConversationCurves
     let mut order: BTreeMap<String, usize> = BTreeMap::new();
     let mut all: Vec<(String, RateSeries, Thinner)> = Vec::new();
     let columns = ["time_ns", "protocol", "from", "to", "delivered_bytes", "srtt_ms"];
-    rows(&folder.join("conversations.csv"), columns, |[time, protocol, from, to, bytes, srtt]| {
+    samples(folder, &CONVERSATIONS, columns, |[time, protocol, from, to, bytes, srtt]| {
         let Some(now) = seconds(time, axis) else { return };
         let name = format!("{protocol} {from} to {to}");
         let place = order.get(&name).copied().or_else(|| {
@@ -254,7 +266,7 @@ fn conversations(folder: &Path, axis: TimeAxis) -> Result<Vec<ConversationCurves
 
 fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabError> {
     let mut thinners = [axis.thinner(), axis.thinner()];
-    rows(&folder.join("lateness.csv"), ["time_ns", "p50_us", "p99_us"], |[time, p50, p99]| {
+    samples(folder, &LATENESS, ["time_ns", "p50_us", "p99_us"], |[time, p50, p99]| {
         let Some(now) = seconds(time, axis) else { return };
         for (thinner, value) in thinners.iter_mut().zip([p50, p99]) {
             thinner.step(now, number(value));
@@ -266,7 +278,6 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
 /// Maximum length of a row, bytes, including what the parser reads ahead. The names in a row have at most 1,000 bytes
 /// each.
 const MAX_RECORD_LEN: usize = 20_000;
-const ABOUT: &str = "emulation.json";
 /// Time between two rows, s.
 const INTERVAL_S: f64 = 0.1;
 /// Maximum number of conversation directions with curves. A file has eight conversations at a time, and these change.

@@ -305,7 +305,7 @@ fn names(folder: &OpenFolder) -> Result<Vec<String>, OutputError> {
 }
 
 /// Converts the outcome of locking to an error if another process holds the lock.
-fn locked(dir: &OpenFolder, free: io::Result<bool>) -> Result<(), OutputError> {
+pub(super) fn locked(dir: &OpenFolder, free: io::Result<bool>) -> Result<(), OutputError> {
     match free {
         Ok(true) => Ok(()),
         Ok(false) => Err(OutputError::Busy(dir.path().to_owned())),

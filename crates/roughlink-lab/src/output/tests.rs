@@ -1,8 +1,11 @@
 //! Result folders with failing writes, with kills, and with planted files.
 
+use super::emulation::ABOUT;
 use super::*;
 use crate::disk::faults;
+use serde_json::{Value, json};
 use std::fs;
+use std::io::Write as _;
 
 const SCENARIO: &str = r#"
 name = "Short"
@@ -233,4 +236,73 @@ fn lock_survives_deletion_of_its_marker() {
     assert!(matches!(run(&dir, 1, true), Err(OutputError::Busy(_))));
     drop(draft);
     run(&dir, 1, true).unwrap();
+}
+
+/// Writes the folder of an emulation with the output of a node.
+fn emulate(dir: &Path, files: &Arc<GrowingFiles>) -> Result<(), OutputError> {
+    let mut folder = EmulationFolder::begin(dir, files)?;
+    folder.describe(SCENARIO, json!({ "seed": 1 }))?;
+    let _ = folder.output("a/b")?.write_all(b"said\n"); // `files` keeps the error
+    folder.finish(&json!({ "sim_s": 1 }), &["reno"])
+}
+
+#[test]
+fn files_of_an_emulation_that_are_written_at_once_are_complete_or_absent() {
+    let root = tempfile::tempdir().unwrap();
+    for killed in [false, true] {
+        for n in 1.. {
+            let (dir, files) = (root.path().join(format!("{killed}-{n}")), Arc::default());
+            faults::at(n, killed);
+            let outcome = emulate(&dir, &files);
+            let all = faults::end() < n;
+            let content = |name: &str| fs::read(dir.join(name)).ok();
+            let object = |name: &str| content(name).map(|text| serde_json::from_slice::<Value>(&text).unwrap());
+            assert!(content(CONFIG).is_none_or(|text| text == SCENARIO.as_bytes()), "{n}");
+            assert!(outcome.is_err() || object(SUMMARY).is_some(), "{n}");
+            let about = object(ABOUT);
+            if object(SUMMARY).is_some() {
+                assert_eq!(about.unwrap()["senders"], json!(["reno"]), "{n}");
+                assert!(content("output-a_b.txt").unwrap() == b"said\n" || files.have_failed(), "{n}");
+            }
+            if all {
+                assert!(n > 15 && outcome.is_ok() && files.failure().is_none(), "{n}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn emulation_never_replaces_files() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("results");
+    let files = Arc::default();
+    let folder = EmulationFolder::begin(&dir, &files).unwrap();
+    let busy = |outcome: Result<(), OutputError>| matches!(outcome, Err(OutputError::Busy(_)));
+    assert!(!cfg!(unix) || busy(emulate(&dir, &Arc::default())) && busy(run(&dir, 1, false).map(drop)));
+    // A folder in use that is not empty is refused for its files.
+    let capture = folder.capture().unwrap();
+    assert!(matches!(emulate(&dir, &Arc::default()), Err(OutputError::Exists(_))));
+    assert!(matches!(files.create(capture.path()), Err(OutputError::Write { .. })));
+    drop(folder);
+    assert!(matches!(emulate(&dir, &Arc::default()), Err(OutputError::Exists(_))));
+    assert_eq!(names(&dir), ["capture.pcapng"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn removed_and_replaced_files_are_reported() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("capture.pcapng");
+    let files = Arc::<GrowingFiles>::default();
+    files.create(&path).unwrap();
+    assert!(files.failure().is_none());
+    let reason = || match files.failure() {
+        Some(OutputError::Write { source, .. }) => source.to_string(),
+        other => panic!("{other:?}"),
+    };
+    fs::remove_file(&path).unwrap();
+    assert_eq!(reason(), "the file was removed");
+    fs::write(&path, "").unwrap();
+    assert_eq!(reason(), "another file has replaced it");
 }

@@ -53,7 +53,7 @@ impl QueuedWriter {
                 self.spare = Some(mem::replace(&mut self.buffer, buffer));
                 Ok(())
             }
-            // The thread ended after a write error, which [`super::files::Files`] keeps.
+            // The thread ended after a write error, which [`GrowingFiles`](roughlink_lab::output::GrowingFiles) keeps.
             Err(TrySendError::Disconnected(_)) => Err(ErrorKind::BrokenPipe.into()),
         }
     }

@@ -1,7 +1,6 @@
 //! Execution of a plan.
 
-use super::files::{Files, unwritten};
-use super::folder::EmulationFolder;
+use super::folder::{about, unwritten};
 use super::plan::{EmulationPlan, congestion_control, describe_flows, hosts, plan_warnings, quoted};
 use super::recorder::QueuedWriter;
 use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
@@ -20,9 +19,9 @@ use roughlink_host::{
     Program, Running, attend, become_root, is_allowed,
 };
 use roughlink_lab::error::LabError;
+use roughlink_lab::output::{EmulationFolder, GrowingFiles, OutputError};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -99,14 +98,15 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
             );
         }
     }
-    let files = Arc::<Files>::default();
-    let mut folder = plan.output.map(|path| EmulationFolder::begin(path, &files)).transpose()?;
-    let in_folder = folder.as_ref().filter(|_| plan.captures).map(EmulationFolder::capture);
-    let capture = plan.capture.map(Path::to_owned).or(in_folder).map(|path| files.create(&path)).transpose()?;
+    let files = Arc::<GrowingFiles>::default();
+    let mut folder = plan.output.map(|path| EmulationFolder::begin(path, &files)).transpose().map_err(unwritten)?;
+    let in_folder = || folder.as_ref().filter(|_| plan.captures).map(EmulationFolder::capture);
+    let capture = plan.capture.map(|path| files.create(path)).or_else(in_folder).transpose().map_err(unwritten)?;
     if let Some(folder) = &mut folder {
-        folder.describe(&scenario, &emulation, real.replica)?;
+        folder.describe(&scenario.source, about(&scenario, &emulation, real.replica)).map_err(unwritten)?;
     }
-    let series = folder.as_ref().map(|folder| folder.series(&scenario)).transpose()?;
+    let samples = folder.as_ref().map(EmulationFolder::samples).transpose().map_err(unwritten)?;
+    let series = samples.map(|files| SeriesFiles::new(files, &scenario));
     let kept = (folder.as_mut(), series, &*files);
     let left_out = Arc::<AtomicU64>::default();
     let EndedEmulation { outcome, why, ended, server } = match capture {
@@ -114,9 +114,10 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
         Some(file) => {
             let path = file.path().to_owned();
             let kernels = vec![(QueuedWriter::new(file, Arc::clone(&left_out)), scenario.kernels().collect())];
-            let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
+            let capture = Capture::new(&scenario, kernels, Some(WHOLE))
+                .map_err(|(_, source)| unwritten(OutputError::Write { path, source }))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
-            // Write the packets still queued. `Files` keeps an error of the write.
+            // Write the packets still queued. `GrowingFiles` keeps an error of the write.
             let _ = capture.finish();
             done
         }
@@ -131,7 +132,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     if !plan.quiet {
         pacing_warnings(&outcome.achieved).iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     }
-    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)));
+    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)).map_err(unwritten));
     let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;
@@ -140,7 +141,7 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     } else if plan.prints_result {
         print(&(show::run(&outcome.result) + &text))?;
     }
-    files.failure().map_or(kept, Err)?;
+    files.failure().map_or(kept, |e| Err(unwritten(e)))?;
     verdict(&outcome, why, &ended, most_late)?;
     match uncaptured {
         0 => Ok(()),
@@ -163,7 +164,7 @@ fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
     (plan, linger): (&EmulationPlan<'_>, Time),
-    (mut folder, series, files): (Option<&mut EmulationFolder>, Option<SeriesFiles>, &Files),
+    (mut folder, series, files): (Option<&mut EmulationFolder>, Option<SeriesFiles>, &GrowingFiles),
     door: Option<BoundServer>,
 ) -> Result<(EndedEmulation, O), Failure> {
     let output = match (plan.nested, plan.json) {
@@ -176,10 +177,11 @@ fn carry_out<O: Observer + Send + 'static>(
     let directory = emulation.directory();
     let mut sinks = Vec::new();
     for (node, _) in &plan.programs {
-        sinks.push(match &mut folder {
-            Some(folder) => [folder.output(node)?, folder.output(node)?].map(|kept| Some(Box::new(kept) as OutputSink)),
-            None => [None, None],
-        });
+        let mut sink = || {
+            let file = folder.as_mut().map(|folder| folder.output(node)).transpose().map_err(unwritten)?;
+            Ok::<_, Failure>(file.map(|file| Box::new(file) as OutputSink))
+        };
+        sinks.push([sink()?, sink()?]);
     }
     let running = emulation.start(observer);
     let server = door.zip(running.live()).map(|(door, live)| door.serve(live)).transpose()?;

@@ -1,41 +1,26 @@
-//! Time series of the folder: the samples of the live view as CSV (RFC 4180, lines ended by a line feed). Flags are 0
-//! or 1, and null is an empty field. Columns that `run -o` also writes have the same names.
+//! Time series of the folder: the samples of the live view as rows of its CSV files.
 
-use super::files::{Files, TrackedFile};
-use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
 use roughlink_host::conversations::ConversationCounters;
 use roughlink_host::{EmulationSample, INTERVAL, Lateness, Live};
+use roughlink_lab::output::GrowingFile;
 use roughlink_lab::report::csv::as_text;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub(super) struct SeriesFiles {
-    links: TrackedFile,
-    conversations: TrackedFile,
-    lateness: TrackedFile,
+    /// Links, conversations and lateness.
+    files: [GrowingFile; 3],
     /// Names of the links, quoted for CSV.
     names: Vec<String>,
 }
 
 impl SeriesFiles {
-    pub(super) fn begin(folder: &Path, files: &Arc<Files>, scenario: &Scenario) -> Result<Self, Failure> {
-        let begin = |name: &str, columns: &str| {
-            let mut kept = files.create(&folder.join(name))?;
-            // A write error ends the emulation soon.
-            let _ = writeln!(kept, "{columns}");
-            Ok::<_, Failure>(kept)
-        };
-        Ok(SeriesFiles {
-            links: begin("links.csv", LINKS)?,
-            conversations: begin("conversations.csv", CONVERSATIONS)?,
-            lateness: begin("lateness.csv", LATENESS)?,
-            names: scenario.links.iter().map(|link| quoted(&link.name)).collect(),
-        })
+    pub(super) fn new(files: [GrowingFile; 3], scenario: &Scenario) -> Self {
+        SeriesFiles { files, names: scenario.links.iter().map(|link| quoted(&link.name)).collect() }
     }
 
     /// Starts a thread that writes all samples until the emulation has ended.
@@ -45,7 +30,7 @@ impl SeriesFiles {
             loop {
                 // Check this first: no samples follow the end.
                 let over = live.is_over();
-                // `Files` keeps the error.
+                // `GrowingFiles` keeps the error.
                 if self.write(&live.samples(&mut seen)).is_err() || over {
                     return;
                 }
@@ -92,12 +77,8 @@ impl SeriesFiles {
                 let _ = writeln!(lateness, "{time},{p50},{p99},{max},{over_1ms}");
             }
         }
-        for (file, text) in
-            [(&mut self.links, links), (&mut self.conversations, conversations), (&mut self.lateness, lateness)]
-        {
-            file.write_all(text.as_bytes())?;
-        }
-        Ok(())
+        let texts = [links, conversations, lateness];
+        self.files.iter_mut().zip(texts).try_for_each(|(file, text)| file.write_all(text.as_bytes()))
     }
 }
 
@@ -110,10 +91,6 @@ fn quoted(name: &str) -> String {
     if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.into() }
 }
 
-const LINKS: &str =
-    "time_ns,link,direction,up,queue_pkt,dropped_pkt,lost_pkt,sent_pkt,sent_bytes,rate_mbps,delay_ms,loss";
-const CONVERSATIONS: &str = "time_ns,protocol,from,to,delivered_bytes,in_flight_pkt,lost_pkt,retransmits,srtt_ms";
-const LATENESS: &str = "time_ns,p50_us,p99_us,max_us,over_1ms";
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
 #[cfg(test)]
