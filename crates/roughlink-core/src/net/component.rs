@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::calendar::Calendar;
 use super::flow::NetworkFlow;
 use super::routing::{FlowPath, Hop};
-use super::{Crossing, InterfaceDirection, LinkChange, LinkState, NetworkEvent, Observer, RunOptions};
+use super::{Crossing, InterfaceDirection, LinkChange, LinkState, NetworkEvent, NoObserver, Observer, RunOptions};
 use crate::cc::LinkEvent;
 use crate::link::Model;
 use crate::link::fragments::Fragments;
@@ -186,9 +186,19 @@ impl Component {
     /// Processes every event due by `until` or the scenario's end. Returns true if the observer ended the run.
     pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) -> bool {
         std::mem::swap(&mut self.budget, budget);
-        self.run_within(until, observer);
+        if O::ACTIVE {
+            self.run_within(until, observer);
+        } else {
+            self.run_unobserved(until);
+        }
         std::mem::swap(&mut self.budget, budget);
         O::ACTIVE && observer.stop()
+    }
+
+    /// Runs without an observer. This function is not generic, so it is compiled in this crate, together with all that
+    /// it calls.
+    fn run_unobserved(&mut self, until: Time) {
+        self.run_within(until, &mut NoObserver);
     }
 
     fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
