@@ -69,8 +69,10 @@ plan.work("kept", 2, None, lambda *told: print("runs", told[1], flush=True))
 @pytest.mark.usefixtures("supported")
 def test_ctrl_c_ends_runs_on_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
-    words, pipe = [sys.executable, "-c", LONG], subprocess.PIPE
-    with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=default_signals) as child:
+    program, pipe = [sys.executable, "-c", LONG], subprocess.PIPE
+    with subprocess.Popen(
+        program, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=default_signals
+    ) as child:
         assert child.stdout is not None
         reports = [child.stdout.readline() for _ in range(3)]
         loaded = f"r{child.pid}_0"
