@@ -56,17 +56,6 @@ impl<'e> Sending<'e> {
     }
 }
 
-/// Calls the same method of either endpoint; an end outside has a value instead.
-macro_rules! either {
-    ($self:expr, $e:ident => $call:expr, $outside:expr) => {
-        match $self {
-            TransportEndpoint::Tcp($e) => $call,
-            TransportEndpoint::Sctp($e) => $call,
-            TransportEndpoint::Outside => $outside,
-        }
-    };
-}
-
 /// Creates an end of a TCP connection.
 pub(super) fn connection(spec: &FlowSpec, id: FlowId) -> tcp::TcpEndpoint {
     let Transport::Tcp(cfg, cc) = &spec.transport else { panic!("`{}` has a connection over TCP", spec.name) };
@@ -89,88 +78,90 @@ impl TransportEndpoint {
             _ => TransportEndpoint::Tcp(connection(spec, id)),
         }
     }
-    pub(super) fn connect(&mut self) {
-        either!(self, e => e.connect(), ());
-    }
-    pub(super) fn listen(&mut self) {
-        either!(self, e => e.listen(), ());
-    }
-    pub(super) fn offer(&mut self, bytes: u64, close_after: bool) {
-        either!(self, e => e.offer(bytes, close_after), ());
-    }
-    pub(super) fn close(&mut self) {
-        either!(self, e => e.close(), ());
-    }
-    #[inline(always)]
-    pub(super) fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        either!(self, e => e.receive(now, p, sides), ());
-    }
-    #[inline(always)]
-    pub(super) fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        either!(self, e => e.transmit(now, sides), None)
-    }
-    pub(super) fn wake(&mut self, now: Time) {
-        either!(self, e => e.wake(now), ());
-    }
-    #[inline(always)]
-    pub(super) fn next_wake(&self, now: Time) -> Time {
-        either!(self, e => e.next_wake(now), Time::MAX)
-    }
-    pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        either!(self, e => e.on_link(now, event), ());
-    }
+}
+
+/// Declares the methods that all endpoints have; an end outside has the value after `=` instead.
+macro_rules! endpoint {
+    ($($(#[$doc:meta])* [$($mut:tt)?] $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $outside:expr;)*) => {
+        /// An endpoint, for code that is compiled for TCP alone and for any transport.
+        pub(super) trait Endpoint {
+            $($(#[$doc])* fn $name(&$($mut)? self, $($arg: $type),*) -> $result;)*
+        }
+        impl Endpoint for tcp::TcpEndpoint {
+            $(#[inline(always)] fn $name(&$($mut)? self, $($arg: $type),*) -> $result { self.$name($($arg),*) })*
+        }
+        impl Endpoint for TransportEndpoint {
+            $(fn $name(&$($mut)? self, $($arg: $type),*) -> $result {
+                match self {
+                    TransportEndpoint::Tcp(e) => e.$name($($arg),*),
+                    TransportEndpoint::Sctp(e) => e.$name($($arg),*),
+                    TransportEndpoint::Outside => $outside,
+                }
+            })*
+        }
+    };
+}
+
+endpoint! {
+    [mut] connect() -> () = ();
+    [mut] listen() -> () = ();
+    [mut] offer(bytes: u64, close_after: bool) -> () = ();
+    [mut] close() -> () = ();
+    [mut] receive(now: Time, p: &Packet, sides: &Sides) -> () = ();
+    [mut] transmit(now: Time, sides: &mut Sides) -> Option<Packet> = None;
+    [mut] wake(now: Time) -> () = ();
+    [] next_wake(now: Time) -> Time = Time::MAX;
+    [mut] on_link(now: Time, event: &LinkEvent) -> () = ();
     /// Returns the time since data packet `p` left this end; `None` if that is unknown.
-    #[inline(always)]
-    pub(super) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
-        either!(self, e => e.age_of(now, p), None)
+    [] age_of(now: Time, p: &Packet) -> Option<Time> = None;
+    [] delivered() -> u64 = 0;
+    [] peer_closed() -> bool = false;
+    [] is_quiet() -> bool = true;
+    [] is_done() -> bool = false;
+    [] failed_at() -> Option<Time> = None;
+}
+
+/// An end of a transfer.
+pub(super) trait TransferEnd: Endpoint {
+    fn is_outside(&self) -> bool {
+        false
     }
-    #[inline]
-    pub(super) fn delivered(&self) -> u64 {
-        either!(self, e => e.delivered(), 0)
-    }
-    #[inline]
-    pub(super) fn peer_closed(&self) -> bool {
-        either!(self, e => e.peer_closed(), false)
-    }
-    #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
-        either!(self, e => e.is_quiet(), true)
-    }
-    pub(super) fn is_outside(&self) -> bool {
-        matches!(self, TransportEndpoint::Outside)
+    fn sender(&self) -> Option<Sending<'_>>;
+    /// Returns the segments that this end dropped for an old timestamp.
+    fn rejected(&self) -> u64;
+    fn sctp(&self) -> Option<&sctp::SctpEndpoint> {
+        None
     }
     /// Returns true if the end was or will be opened passively and has no peer yet.
-    pub(super) fn is_listening(&self) -> bool {
-        self.failed_at().is_none() && either!(self, e => e.is_done(), false) && self.sender().is_none()
+    fn is_listening(&self) -> bool {
+        self.failed_at().is_none() && self.is_done() && self.sender().is_none()
     }
-    pub(super) fn failed_at(&self) -> Option<Time> {
-        either!(self, e => e.failed_at(), None)
+}
+
+impl TransferEnd for tcp::TcpEndpoint {
+    fn sender(&self) -> Option<Sending<'_>> {
+        self.sender().map(Sending::Tcp)
     }
-    /// Returns the segments that this end dropped for an old timestamp.
-    pub(super) fn rejected(&self) -> u64 {
-        match self {
-            TransportEndpoint::Tcp(e) => e.rejected(),
-            TransportEndpoint::Sctp(_) | TransportEndpoint::Outside => 0,
-        }
+    fn rejected(&self) -> u64 {
+        self.rejected()
     }
-    /// Returns the bytes sent by `peer`, the other end, that FORWARD TSNs skipped.
-    pub(super) fn skipped_bytes(&self, peer: &TransportEndpoint) -> u64 {
-        match (self, peer) {
-            (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) => e.skipped_bytes(peer),
-            _ => 0,
-        }
+}
+
+impl TransferEnd for TransportEndpoint {
+    fn is_outside(&self) -> bool {
+        matches!(self, TransportEndpoint::Outside)
     }
-    /// Returns true if some data of `peer`, the other end, was abandoned and all the rest delivered.
-    pub(super) fn has_the_rest_of(&self, peer: &TransportEndpoint) -> bool {
-        let abandoned = |e: &sctp::SctpEndpoint| e.sender().is_some_and(|s| s.abandoned().0 > 0);
-        let (TransportEndpoint::Sctp(e), TransportEndpoint::Sctp(peer)) = (self, peer) else { return false };
-        abandoned(peer) && e.has_all_of(peer)
-    }
-    pub(super) fn sender(&self) -> Option<Sending<'_>> {
+    fn sender(&self) -> Option<Sending<'_>> {
         match self {
             TransportEndpoint::Tcp(e) => e.sender().map(Sending::Tcp),
             TransportEndpoint::Sctp(e) => e.sender().map(Sending::Sctp),
             TransportEndpoint::Outside => None,
         }
+    }
+    fn rejected(&self) -> u64 {
+        if let TransportEndpoint::Tcp(e) = self { e.rejected() } else { 0 }
+    }
+    fn sctp(&self) -> Option<&sctp::SctpEndpoint> {
+        if let TransportEndpoint::Sctp(e) = self { Some(e) } else { None }
     }
 }

@@ -26,6 +26,7 @@ use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
+use crate::tcp::TcpEndpoint;
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 use bulk::BulkFlow;
@@ -71,7 +72,7 @@ impl IpHeader {
 }
 
 enum FlowTraffic {
-    Bulk(Box<BulkFlow>),
+    Bulk(Box<BulkFlow<TcpEndpoint>>),
     Other(Box<dyn Application + Send>),
 }
 
@@ -178,7 +179,10 @@ impl NetworkFlow {
         let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
         let connects = if open[0] { Time::MAX } else { spec.start };
         let kind = match &spec.traffic {
-            Traffic::Bulk { bytes } => FlowTraffic::Bulk(Box::new(BulkFlow::new(spec, index, open, *bytes, seed))),
+            Traffic::Bulk { bytes } if open == [false; 2] && spec.tcp().is_some() => {
+                FlowTraffic::Bulk(Box::new(BulkFlow::over_tcp(spec, index, *bytes)))
+            }
+            Traffic::Bulk { bytes } => FlowTraffic::Other(Box::new(BulkFlow::new(spec, index, open, *bytes, seed))),
             Traffic::Cbr { rate, packet, bytes, stop } => {
                 let stop = if open[0] { spec.start } else { until(stop) };
                 FlowTraffic::Other(Box::new(CbrFlow::new((*rate, *packet, *bytes), (spec.start, stop))))

@@ -3,20 +3,30 @@
 use super::{Application, FlowCollector, just_before};
 use crate::cc::LinkEvent;
 use crate::metrics::FlowReport;
-use crate::net::end::{Sending, TransportEndpoint};
+use crate::net::end::{Sending, TransferEnd, TransportEndpoint, connection};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
+use crate::sctp::SctpEndpoint;
+use crate::tcp::TcpEndpoint;
 use crate::units::Time;
 
-pub(super) struct BulkFlow {
-    ends: [TransportEndpoint; 2],
+pub(super) struct BulkFlow<E> {
+    ends: [E; 2],
     bytes: Option<u64>,
     delivered: u64,
     started: bool,
 }
 
-impl BulkFlow {
+impl BulkFlow<TcpEndpoint> {
+    /// Creates a transfer over TCP with both ends inside: the hot path, without a choice of the transport.
+    pub(super) fn over_tcp(spec: &FlowSpec, index: u32, bytes: Option<u64>) -> Self {
+        let ends = [false, true].map(|reverse| connection(spec, FlowId::new(index, reverse)));
+        BulkFlow { ends, bytes, delivered: 0, started: false }
+    }
+}
+
+impl BulkFlow<TransportEndpoint> {
     pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
         let end = |i: usize| match open[i] {
             true => TransportEndpoint::Outside,
@@ -24,7 +34,9 @@ impl BulkFlow {
         };
         BulkFlow { ends: [0, 1].map(end), bytes, delivered: 0, started: false }
     }
+}
 
+impl<E: TransferEnd> BulkFlow<E> {
     #[cold]
     fn start(&mut self) {
         self.started = true;
@@ -32,6 +44,19 @@ impl BulkFlow {
         sink.listen();
         source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
         source.connect();
+    }
+
+    /// Returns both ends of an association.
+    fn association(&self) -> Option<[&SctpEndpoint; 2]> {
+        Some([self.ends[0].sctp()?, self.ends[1].sctp()?])
+    }
+
+    /// Returns true if some data was abandoned and all the rest delivered.
+    fn has_the_rest(&self) -> bool {
+        let rest = |[source, sink]: [&SctpEndpoint; 2]| {
+            source.sender().is_some_and(|s| s.abandoned().0 > 0) && sink.has_all_of(source)
+        };
+        self.association().is_some_and(rest)
     }
 
     /// Derives the bytes delivered to a sink outside from its acknowledgments.
@@ -49,7 +74,7 @@ impl BulkFlow {
     }
 }
 
-impl Application for BulkFlow {
+impl<E: TransferEnd> Application for BulkFlow<E> {
     #[inline(always)]
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool {
         if end == 1 && p.payload() > 0 {
@@ -62,19 +87,19 @@ impl Application for BulkFlow {
             }
             return true;
         }
-        let [source, sink] = &mut self.ends;
+        let sink = &mut self.ends[1];
         let delivered = sink.delivered();
         if delivered > self.delivered {
             self.delivered = delivered;
             collector.last_delivery = now;
         }
-        if collector.end.is_none() && self.bytes.is_some_and(|all| all == delivered || sink.has_the_rest_of(source)) {
-            collector.end = Some(now);
-        }
         if sink.peer_closed() {
             sink.close();
         }
-        !sink.is_quiet()
+        if collector.end.is_none() && self.bytes.is_some_and(|all| all == delivered || self.has_the_rest()) {
+            collector.end = Some(now);
+        }
+        !self.ends[1].is_quiet()
     }
     #[inline(always)]
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
@@ -109,8 +134,8 @@ impl Application for BulkFlow {
     fn report(&self, _: Time, out: &mut FlowReport) {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
-        out.failed = self.ends.iter().filter_map(TransportEndpoint::failed_at).min();
-        out.rejected = out.rejected.map(|_| self.ends.iter().map(TransportEndpoint::rejected).sum());
-        out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
+        out.failed = self.ends.iter().filter_map(E::failed_at).min();
+        out.rejected = out.rejected.map(|_| self.ends.iter().map(E::rejected).sum());
+        out.skipped = self.association().map_or(0, |[source, sink]| sink.skipped_bytes(source));
     }
 }
