@@ -41,16 +41,16 @@ fuzz_target!(|input: &[u8]| {
             (1, _) => {
                 let (bytes, tail) = rest.split_at(rest.len().min(usize::from(value)));
                 rest = tail;
-                let _ = host.receive(now, bytes);
+                let _ = host.receive(now, &Datagram::from_ip(bytes));
             }
             (2..=4, _) => {
                 let Some((fields, tail)) = rest.split_first_chunk() else { return };
                 rest = tail;
-                let _ = host.receive(now, &seen.segment(op, value, fields));
+                let _ = host.receive(now, &Datagram::from_ip(seen.segment(op, value, fields)));
             }
             (5, _) => {
                 let mtu = u16::from(value) * 8;
-                let _ = host.receive(now, &seen.too_big(mtu));
+                let _ = host.receive(now, &Datagram::from_ip(seen.too_big(mtu)));
             }
             (6, _) => {
                 let to = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), u16::from(value % 4) + 1);

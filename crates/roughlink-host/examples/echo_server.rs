@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         packets.wait(host.next_wake())?;
         packets.take_in(|now, _, datagram| {
-            let _ = host.receive(now, datagram.bytes()); // the host counts what it drops
+            let _ = host.receive(now, datagram); // the host counts what it drops
             PacketVerdict::Consumed
         })?;
         let now = packets.now();

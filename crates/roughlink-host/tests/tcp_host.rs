@@ -10,6 +10,7 @@ use roughlink_core::event::Event;
 use roughlink_core::rng::{RandomStream, Seed};
 use roughlink_core::tcp::{ConnectionId, Host, HostConfig, HostLimits, TcpConfig};
 use roughlink_core::units::Time;
+use roughlink_core::wire::Datagram;
 use roughlink_host::Namespace;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -158,7 +159,7 @@ impl Loop {
             }
             while let Some(entry) = self.path.datagrams.first_entry().filter(|entry| entry.key().0 <= now) {
                 match entry.remove() {
-                    (true, datagram) => _ = self.host.receive(now, &datagram),
+                    (true, datagram) => _ = self.host.receive(now, &Datagram::from_ip(&datagram)),
                     (false, datagram) => _ = self.device.send(&datagram), // a full queue loses it
                 }
             }
@@ -400,7 +401,7 @@ fn both_ends_obey_path_mtu_discovery() {
             }
             while let Ok(n) = far.recv(&mut buffer) {
                 longest[1] = n.max(longest[1]);
-                let _ = host.receive(now, &buffer[..n]);
+                let _ = host.receive(now, &Datagram::from_ip(&buffer[..n]));
             }
             host.wake(now);
             id = id.or_else(|| host.accept(PORT));

@@ -29,6 +29,7 @@
 //! use roughlink_core::event::Event;
 //! use roughlink_core::tcp::{Host, HostConfig, HostLimits, TcpConfig};
 //! use roughlink_core::units::Time;
+//! use roughlink_core::wire::Datagram;
 //! use std::net::{IpAddr, SocketAddr};
 //!
 //! let host = |address: IpAddr, secret| {
@@ -51,10 +52,10 @@
 //! let mut datagram = Vec::new();
 //! for _ in 0..3 {
 //!     while client.transmit(now, &mut datagram) {
-//!         let _ = server.receive(now, &datagram);
+//!         let _ = server.receive(now, &Datagram::from_ip(&datagram));
 //!     }
 //!     while server.transmit(now, &mut datagram) {
-//!         let _ = client.receive(now, &datagram);
+//!         let _ = client.receive(now, &Datagram::from_ip(&datagram));
 //!     }
 //! }
 //! let accepted = server.accept(7).unwrap();

@@ -10,11 +10,10 @@ use crate::wire::{self, Addresses, Datagram, Decoded, Envelope, IpPair, WireErro
 use std::net::IpAddr;
 
 impl Host {
-    /// Handles an IP datagram. Answers may leave: call [`Host::transmit`].
-    pub fn receive(&mut self, now: Time, bytes: &[u8]) -> Received {
+    /// Handles an IP datagram, or that of a frame. Answers may leave: call [`Host::transmit`].
+    pub fn receive<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>) -> Received {
         let now = self.advance(now);
-        let datagram = Datagram::from_ip(bytes);
-        let Ok(envelope) = datagram.envelope() else {
+        let (Ok(envelope), Some(bytes)) = (datagram.envelope(), datagram.ip()) else {
             self.counters.malformed += 1;
             return Received::Invalid;
         };
@@ -27,7 +26,7 @@ impl Host {
             return Received::Invalid;
         }
         let outcome = if envelope.whole {
-            self.receive_whole(now, &datagram)
+            self.receive_whole(now, datagram)
         } else {
             match self.reassembly.receive(now, bytes) {
                 Ok(None) => Ok(()),
@@ -47,8 +46,8 @@ impl Host {
         Received::Invalid
     }
 
-    fn receive_whole(&mut self, now: Time, datagram: &Datagram<&[u8]>) -> Result<(), WireError> {
-        let (envelope, bytes) = (datagram.envelope()?, datagram.bytes());
+    fn receive_whole<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>) -> Result<(), WireError> {
+        let (envelope, bytes) = (datagram.envelope()?, datagram.ip().unwrap_or_default());
         match envelope.protocol {
             protocol::TCP => {
                 let decoded = datagram.decoded().ok_or(WireError::Options)?.clone();

@@ -11,7 +11,7 @@ mod transfers;
 use super::*;
 use crate::packet::{FlowId, SideContent, SynOptions, flags};
 use crate::tcp::Stack;
-use crate::wire::Decoded;
+use crate::wire::{Datagram, Decoded};
 
 const PEER: &str = "10.0.0.1";
 const HOST: &str = "10.0.0.2";
@@ -21,6 +21,12 @@ const ISS: u32 = 1_000;
 const HOST_ISS: u32 = 5_000;
 const MS: fn(u64) -> Time = Time::from_millis;
 const S: fn(u64) -> Time = Time::from_secs;
+
+impl Host {
+    fn receive_bytes(&mut self, now: Time, datagram: &[u8]) -> Received {
+        self.receive(now, &Datagram::from_ip(datagram))
+    }
+}
 
 fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -121,7 +127,7 @@ fn headers(host: &mut Host, now: Time) -> Vec<(u8, u32, u32)> {
 
 /// Passes a segment to a host; returns the headers of the answers.
 fn answers(host: &mut Host, now: Time, segment: SeenSegment<'_>) -> Vec<(u8, u32, u32)> {
-    assert_eq!(host.receive(now, &segment.bytes()), Received::Consumed);
+    assert_eq!(host.receive_bytes(now, &segment.bytes()), Received::Consumed);
     headers(host, now)
 }
 
@@ -196,7 +202,7 @@ impl HostPair {
             }
             self.now = self.now.max(next);
             while let Some((_, to, bytes)) = self.link.pop_front_if(|first| first.0 <= self.now) {
-                let _ = self.hosts[to].receive(self.now, &bytes);
+                let _ = self.hosts[to].receive_bytes(self.now, &bytes);
             }
             self.hosts.iter_mut().for_each(|host| host.wake(self.now));
             self.flush();

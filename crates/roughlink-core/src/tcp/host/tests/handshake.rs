@@ -100,7 +100,7 @@ fn attempt_to_connect_resets_old_connections_of_the_peer() {
     assert_eq!(headers(&mut host, MS(1)), [(flags::SYN, HOST_ISS, 0)]);
     let to = Addresses { dst_port: 9_000, ..peer };
     let receive = |host: &mut Host, segment: SeenSegment<'_>| {
-        assert_eq!(host.receive(MS(2), &segment.bytes_between(&to)), Received::Consumed);
+        assert_eq!(host.receive_bytes(MS(2), &segment.bytes_between(&to)), Received::Consumed);
         headers(host, MS(2))
     };
     let old = SeenSegment { seq: 77, ack: 9, ..SeenSegment::default() };

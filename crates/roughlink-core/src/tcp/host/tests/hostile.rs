@@ -19,7 +19,7 @@ fn syn_flood_harms_no_connection() {
         let ip = IpPair::new(source, address(HOST)).unwrap();
         let addresses = Addresses { ip, src_port: random.bits() as u16, dst_port: PORT };
         let syn = SeenSegment { flags: flags::SYN, seq: random.bits() as u32, ..SeenSegment::default() };
-        assert_eq!(host.receive(now, &syn.bytes_between(&addresses)), Received::Consumed);
+        assert_eq!(host.receive_bytes(now, &syn.bytes_between(&addresses)), Received::Consumed);
         host.wake(now);
         sent(&mut host, now);
         assert!(host.connections().count() <= 65 && host.ready.len() <= 65 && host.timers.len() <= 65);
@@ -47,7 +47,7 @@ fn confused_hosts_fall_silent() {
         let (snd_nxt, rcv_nxt, recent) = stream.endpoint().final_numbers();
         let timestamps = recent.map(|recent| (recent, 0));
         let segment = SeenSegment { seq: rcv_nxt, ack: snd_nxt + 9, timestamps, ..SeenSegment::default() };
-        let _ = pair.hosts[to].receive(pair.now, &segment.bytes_between(&addresses));
+        let _ = pair.hosts[to].receive_bytes(pair.now, &segment.bytes_between(&addresses));
     }
     pair.log.clear();
     pair.run(S(30));
@@ -89,7 +89,7 @@ fn optimistic_acknowledgments_do_no_harm() {
         now += MS(1);
         host.wake(now);
         for ack in [acked, acked + 1, acked + 100_000] {
-            let _ = host.receive(now, &SeenSegment { ack, ..next() }.bytes()); // only the first is valid
+            let _ = host.receive_bytes(now, &SeenSegment { ack, ..next() }.bytes()); // only the first is valid
         }
         host.stream(id).unwrap().endpoint().sender().unwrap().check();
         assert!(now < S(100));
@@ -103,13 +103,14 @@ fn gaps_are_bounded() {
     let mut host = listening(config(&[HOST], TcpConfig { rcv_buf: crate::tcp::Buffer::Bytes(60_000), ..rfc() }));
     open(&mut host, MS(1), 40_000);
     for i in 0..29_000 {
-        let _ = host.receive(MS(2), &SeenSegment { seq: ISS + 3 + 2 * i, payload: b"x", ..next() }.bytes());
+        let _ = host.receive_bytes(MS(2), &SeenSegment { seq: ISS + 3 + 2 * i, payload: b"x", ..next() }.bytes());
     }
     let answer = segments(&mut host, MS(2)).pop().unwrap().packet;
     assert_eq!(answer.ack, ISS + 1);
     let all = text(60_000);
     for (i, part) in all.chunks(1_000).enumerate() {
-        let _ = host.receive(MS(3), &SeenSegment { seq: ISS + 1 + 1_000 * i as u32, payload: part, ..next() }.bytes());
+        let _ = host
+            .receive_bytes(MS(3), &SeenSegment { seq: ISS + 1 + 1_000 * i as u32, payload: part, ..next() }.bytes());
     }
     assert_eq!(segments(&mut host, MS(3)).pop().unwrap().packet.ack, ISS + 60_001);
 }
@@ -202,7 +203,7 @@ proptest! {
             if kind == 1 {
                 mutate(&mut datagram, &Mutation::Cut { bytes: 0 }, true);
             }
-            let _ = host.receive(now, &datagram);
+            let _ = host.receive_bytes(now, &datagram);
             host.wake(now);
             sent(&mut host, now);
         }
@@ -238,13 +239,13 @@ proptest! {
             for i in [0, 1] {
                 for mut bytes in sent(&mut pair.hosts[i], pair.now) {
                     for (_, mtu) in quotes.iter().filter(|(at, _)| *at == crossing) {
-                        let _ = pair.hosts[i].receive(pair.now, &too_big(&bytes, *mtu));
+                        let _ = pair.hosts[i].receive_bytes(pair.now, &too_big(&bytes, *mtu));
                     }
                     for (_, mutation, fix) in mutations.iter().filter(|(at, ..)| *at == crossing) {
                         mutate(&mut bytes, mutation, *fix);
                     }
                     crossing += 1;
-                    let _ = pair.hosts[1 - i].receive(pair.now + MS(1), &bytes);
+                    let _ = pair.hosts[1 - i].receive_bytes(pair.now + MS(1), &bytes);
                 }
             }
             let next = pair.hosts.iter().map(Host::next_wake).min().unwrap();

@@ -102,10 +102,10 @@ fn path_mtu_divides_segments_in_flight() {
     for (v6, mtu) in [(false, 576), (false, 1_006), (true, 1_280), (true, 1_499)] {
         let (mut pair, ids, lost) = sending(v6);
         let now = pair.now + MS(5);
-        assert_eq!(pair.hosts[0].receive(now, &too_big(&lost[0], mtu)), Received::Consumed);
+        assert_eq!(pair.hosts[0].receive_bytes(now, &too_big(&lost[0], mtu)), Received::Consumed);
         pair.now = now;
         // The messages about the other segments have no effect (RFC 1191 section 6.4).
-        let _ = pair.hosts[0].receive(now, &too_big(&lost[1], mtu));
+        let _ = pair.hosts[0].receive_bytes(now, &too_big(&lost[1], mtu));
         assert_eq!((pair.hosts[0].counters().icmp_errors, pair.hosts[0].counters().icmp_ignored), (1, 1));
         let again = sent(&mut pair.hosts[0], now);
         assert!(!again.is_empty(), "no retransmission time-out is needed");
@@ -138,7 +138,7 @@ fn path_mtu_divides_segments_in_flight() {
 #[test]
 fn path_mtu_applies_to_later_connections() {
     let (mut pair, _, lost) = sending(false);
-    let _ = pair.hosts[0].receive(pair.now, &too_big(&lost[0], 600));
+    let _ = pair.hosts[0].receive_bytes(pair.now, &too_big(&lost[0], 600));
     pair.run(MS(100));
     let id = pair.connect();
     pair.run(MS(50));
@@ -151,13 +151,13 @@ fn path_mtu_applies_to_later_connections() {
 #[test]
 fn tiny_path_mtu_clears_df() {
     let (mut pair, _, lost) = sending(false);
-    let _ = pair.hosts[0].receive(pair.now, &too_big(&lost[0], 68));
+    let _ = pair.hosts[0].receive_bytes(pair.now, &too_big(&lost[0], 68));
     let again = sent(&mut pair.hosts[0], pair.now);
     assert!(!again.is_empty() && again.iter().all(|bytes| bytes.len() <= 552 && bytes[6] & 0x40 == 0));
     let idents: BTreeSet<&[u8]> = again.iter().map(|bytes| &bytes[4..6]).collect();
     assert_eq!(idents.len(), again.len());
     assert!(again.iter().all(|bytes| wire::decode(bytes).is_ok()));
-    let _ = pair.hosts[0].receive(pair.now, &too_big(&again[0], 0));
+    let _ = pair.hosts[0].receive_bytes(pair.now, &too_big(&again[0], 0));
     assert_eq!(pair.hosts[0].counters().icmp_errors, 1, "it cannot fall further");
 }
 
@@ -182,14 +182,14 @@ fn forged_path_mtus_are_ignored() {
     forged.push(icmp("fd00:9::9", "fd00::1", 2, 0, 1_280, &quoted));
     forged.push(icmp("fd00:9::9", "fd00::1", 2, 0, 1_280, &lost[0][..47]));
     for message in &forged {
-        assert_eq!(host.receive(now, message), Received::Consumed);
+        assert_eq!(host.receive_bytes(now, message), Received::Consumed);
     }
     assert_eq!((host.counters().icmp_errors, host.paths.next_wake()), (0, Time::MAX));
     assert!(host.counters().icmp_ignored >= 7);
     let mut wrong = too_big(&lost[0], 1_280);
     wrong[42] ^= 1;
-    assert_eq!(host.receive(now, &wrong), Received::Invalid);
-    let _ = host.receive(now, &too_big(&lost[0], 1_280));
+    assert_eq!(host.receive_bytes(now, &wrong), Received::Invalid);
+    let _ = host.receive_bytes(now, &too_big(&lost[0], 1_280));
     assert_eq!(host.counters().icmp_errors, 1);
 }
 
@@ -217,10 +217,10 @@ fn unreachable_ends_only_attempts_to_connect() {
         other[27] ^= 1;
         events(&mut pair.hosts[0]);
         for quoted in [&data, &other] {
-            let _ = pair.hosts[0].receive(pair.now, &icmp("10.0.9.9", PEER, 3, code, 0, &quoted[..28]));
+            let _ = pair.hosts[0].receive_bytes(pair.now, &icmp("10.0.9.9", PEER, 3, code, 0, &quoted[..28]));
         }
         assert_eq!((events(&mut pair.hosts[0]), pair.hosts[0].counters().icmp_ignored), (vec![], 2));
-        let _ = pair.hosts[0].receive(pair.now, &icmp("10.0.9.9", PEER, 3, code, 0, &syn[..28]));
+        let _ = pair.hosts[0].receive_bytes(pair.now, &icmp("10.0.9.9", PEER, 3, code, 0, &syn[..28]));
         assert_eq!(events(&mut pair.hosts[0]), [(id, Event::Failed)]);
     }
 }
@@ -231,18 +231,18 @@ fn echo_requests_are_answered() {
     for (from, to, request, reply) in [(PEER, HOST, 8, 0), ("fd00::1", "fd00::2", 128, 129)] {
         let mut host = server();
         let ping = icmp(from, to, request, 0, 0x0001_0002, b"twelve bytes");
-        assert_eq!(host.receive(MS(1), &ping), Received::Consumed);
+        assert_eq!(host.receive_bytes(MS(1), &ping), Received::Consumed);
         let expected = icmp(to, from, reply, 0, 0x0001_0002, b"twelve bytes");
         let header = expected.len() - 20;
         assert_eq!(sent(&mut host, MS(1))[0][header..], expected[header..]);
         // Replies to more requests than the limit, and larger than the MTU, do not leave.
         let large = icmp(from, to, request, 0, 1, &text(2_000));
         for part in fragments(&large, 1500, 1) {
-            assert_eq!(host.receive(MS(1), &part), Received::Consumed);
+            assert_eq!(host.receive_bytes(MS(1), &part), Received::Consumed);
         }
         assert_eq!(sent(&mut host, MS(1)).len(), 0);
         for _ in 0..300 {
-            let _ = host.receive(MS(1), &ping);
+            let _ = host.receive_bytes(MS(1), &ping);
         }
         assert_eq!(sent(&mut host, MS(1)).len(), 199);
     }
@@ -256,18 +256,18 @@ fn fragments_reach_their_connection() {
     let segment = SeenSegment { payload: &text(1_400), ..next() }.bytes();
     let parts = fragments(&segment, 576, 7);
     for part in parts.iter().rev() {
-        assert_eq!(host.receive(MS(2), part), Received::Consumed);
+        assert_eq!(host.receive_bytes(MS(2), part), Received::Consumed);
     }
     let mut out = [0; 2_000];
     assert_eq!((host.read(id, &mut out), &out[..1_400]), (1_400, &text(1_400)[..]));
     let segment = SeenSegment { seq: ISS + 1_401, payload: b"evil, and long enough for parts", ..next() }.bytes();
     let parts = fragments(&segment, 48, 8);
-    let _ = host.receive(MS(3), &parts[0]);
+    let _ = host.receive_bytes(MS(3), &parts[0]);
     let mut overlapping = fragments(&segment, 56, 8).remove(0);
     overlapping[6] |= 0x20;
-    assert_eq!(host.receive(MS(3), &overlapping), Received::Invalid);
+    assert_eq!(host.receive_bytes(MS(3), &overlapping), Received::Invalid);
     for part in &parts[1..] {
-        assert_eq!(host.receive(MS(3), part), Received::Invalid, "parts still to come are rejected");
+        assert_eq!(host.receive_bytes(MS(3), part), Received::Invalid, "parts still to come are rejected");
     }
     assert_eq!((host.read(id, &mut out), host.counters().fragments_dropped), (0, parts.len() as u64));
     host.wake(S(64));

@@ -31,7 +31,7 @@ fn groups_get_no_answer() {
     let mut receive = |from: &str, to: &str| {
         let ip = IpPair::new(address(from), address(to)).unwrap();
         let syn = SeenSegment { flags: flags::SYN, ..SeenSegment::default() };
-        let outcome = host.receive(MS(1), &syn.bytes_between(&Addresses { ip, src_port: 1, dst_port: 2 }));
+        let outcome = host.receive_bytes(MS(1), &syn.bytes_between(&Addresses { ip, src_port: 1, dst_port: 2 }));
         (outcome, sent(&mut host, MS(1)).len())
     };
     for to in ["224.0.0.1", "255.255.255.255", "10.0.0.255", "10.0.0.3"] {
@@ -65,17 +65,17 @@ fn wrong_checksums_and_other_protocols_are_counted() {
     let mut bytes = SeenSegment { flags: flags::SYN, ..SeenSegment::default() }.bytes();
     for at in [10, 36] {
         bytes[at] ^= 1;
-        assert_eq!(host.receive(MS(1), &bytes), Received::Invalid);
+        assert_eq!(host.receive_bytes(MS(1), &bytes), Received::Invalid);
         bytes[at] ^= 1;
     }
     assert_eq!(host.counters().bad_checksums, 2);
     for cut in 0..bytes.len() {
-        assert_eq!(host.receive(MS(1), &bytes[..cut]), Received::Invalid);
+        assert_eq!(host.receive_bytes(MS(1), &bytes[..cut]), Received::Invalid);
     }
     let mut udp = Vec::new();
     let packet = Packet::udp(FlowId::new(0, false), 0, 4, Time::ZERO);
     wire::encode(&packet, None, &SeenSegment::default().addresses(), &b"text"[..], &mut udp).unwrap();
-    assert_eq!(host.receive(MS(1), &udp), Received::Invalid);
+    assert_eq!(host.receive_bytes(MS(1), &udp), Received::Invalid);
     assert_eq!(host.counters().malformed, bytes.len() as u64 + 1);
     assert_eq!(sent(&mut host, MS(1)).len(), 0);
 }
@@ -153,7 +153,7 @@ fn blind_data_is_dropped() {
     let mut una = HOST_ISS + 1;
     while let Some(last) = segments(&mut host, MS(1)).pop() {
         una = last.packet.seq + last.payload.len() as u32;
-        let _ = host.receive(MS(1), &SeenSegment { ack: una, ..next() }.bytes());
+        let _ = host.receive_bytes(MS(1), &SeenSegment { ack: una, ..next() }.bytes());
     }
     let challenge = [(flags::ACK, una, ISS + 1)];
     let oldest = una - 60_000;

@@ -169,7 +169,7 @@ fn transfer(case: u64) {
         for i in [0, 1] {
             for datagram in sent(&mut hosts[i], now) {
                 if let Some(message) = link.send(now, i, &datagram) {
-                    let _ = hosts[i].receive(now, &message);
+                    let _ = hosts[i].receive_bytes(now, &message);
                 }
             }
         }
@@ -179,7 +179,7 @@ fn transfer(case: u64) {
         now = wakes.min(arrival).min(reads.unwrap_or(Time::MAX)).clamp(now, now + S(10));
         while let Some(entry) = link.datagrams.first_entry().filter(|entry| entry.key().0 <= now) {
             let (to, bytes) = entry.remove();
-            let _ = hosts[to].receive(now, &bytes);
+            let _ = hosts[to].receive_bytes(now, &bytes);
         }
         hosts.iter_mut().for_each(|host| host.wake(now));
     }
@@ -191,7 +191,7 @@ fn transfer(case: u64) {
     for _ in 0..400 {
         for i in [0, 1] {
             for datagram in sent(&mut hosts[i], now) {
-                let _ = hosts[1 - i].receive(now, &datagram);
+                let _ = hosts[1 - i].receive_bytes(now, &datagram);
             }
         }
         now += S(1);
