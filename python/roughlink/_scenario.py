@@ -252,7 +252,7 @@ def optional(value: SupportsIndex | None, name: str) -> int | None:
 
 
 def warn(texts: Iterable[str]) -> None:
-    """Warns with each text, such as one about a setting that is valid but probably unintended."""
+    """Issues a warning for each text, for example about a setting that is valid but probably unintended."""
     for text in texts:
         warnings.warn(f"\n{text}", stacklevel=4)
 

@@ -116,10 +116,10 @@ def sweep(
             cluster, with the same results, and the folder is on this machine. Workers need this package in the same
             version. Files that the scenario reads are sent to them. Tasks of a lost node are repeated.
         ray_address: Address of the cluster, as for ``ray.init``, if the program is not already connected to one.
-        stack: ``"kernel"`` carries all transfers by the TCP of this machine's kernel, in real time over emulated links
+        stack: ``"kernel"`` runs all transfers over the TCP of this machine's kernel, in real time over emulated links
             (``docs/how-to/experiments.md``). Needs Linux, root and a build with the feature ``kernel``. A run whose
-            link was late is repeated, and a warning says how many were. By default all runs are simulated, on the
-            stack of the key ``tcp.stack``.
+            link was late is repeated, up to three times, and a warning gives the number of late attempts. By default
+            all runs are simulated, on the stack of the key ``tcp.stack``.
 
     Raises:
         ScenarioError: One of the scenarios is invalid.
@@ -166,7 +166,7 @@ def sweep(
 
 
 class _Progress:
-    """Progress line on standard error, if shown, and a warning about repeated runs."""
+    """Progress line on standard error, if shown, and a warning with the number of late attempts."""
 
     def __init__(self, show: bool) -> None:
         self.show = show

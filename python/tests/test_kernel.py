@@ -45,7 +45,7 @@ def test_kernel_carries_a_sweep(tmp_path: Path) -> None:
     for row, other in zip(carried.summary(), simulated.summary(), strict=True):
         assert row["values"] == 2 and 0.1 < row["mean"] < 5, row
         assert row["mean"] != other["mean"], "one is a simulation"
-    # Measured again, the values would be others.
+    # A second measurement would give other values.
     again = rl.sweep(cable(), {"tcp.cc": ccs}, replicas=2, folder=tmp_path / "kernel", stack="kernel")
     assert again.result["cells"] == carried.result["cells"]
     read = rl.read(tmp_path / "kernel")

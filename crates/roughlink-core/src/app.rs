@@ -65,7 +65,7 @@ impl Traffic {
         }
     }
 
-    /// Returns true if the traffic is UDP datagrams without a connection.
+    /// Returns true if the traffic consists of UDP datagrams only.
     pub const fn is_datagrams(&self) -> bool {
         match self {
             Traffic::Cbr { .. } | Traffic::Voip { .. } => true,
@@ -116,12 +116,12 @@ impl Traffic {
     }
 }
 
-/// Result of an application beyond that of its flow.
+/// Application-specific result of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApplicationResult {
-    /// Quality of a voice call at `to`, and at `from`.
+    /// Quality of a voice call, first at `to`, then at `from`.
     Voip(Box<[voip::VoipResult; 2]>),
     /// Requests and responses.
     Web(Box<web::WebResult>),

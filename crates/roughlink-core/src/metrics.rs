@@ -103,7 +103,7 @@ pub struct FlowResult {
     /// SCTP: payload bytes that the sender abandoned and the receiver skipped (FORWARD TSN, RFC 3758); else absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
-    /// Result of the application: a key named after it. Absent for applications without results of their own.
+    /// Result of the application, under the key `voip`, `web`, `messages` or `session`; absent without such a result.
     #[serde(flatten)]
     pub application: Option<ApplicationResult>,
 }
@@ -176,13 +176,13 @@ pub struct QueueResult {
 pub struct FlowReport {
     /// Start.
     pub start: Time,
-    /// Completion: arrival of the last byte of a flow with a size.
+    /// Time of completion; `None` if the flow has not completed.
     pub end: Option<Time>,
     /// Arrival of the latest data.
     pub last_delivery: Time,
     /// Payload bytes delivered to the application.
     pub delivered: u64,
-    /// Set if the flow ends by itself.
+    /// Set if the flow can complete.
     pub sized: bool,
     /// Time of an abort.
     pub failed: Option<Time>,
@@ -190,7 +190,8 @@ pub struct FlowReport {
     pub datagrams: u64,
     /// Payload bytes that an SCTP receiver skipped.
     pub skipped: u64,
-    /// Segments that simulated TCP endpoints dropped for an old timestamp; `None` if no such endpoint counted.
+    /// Segments that simulated TCP endpoints dropped for an old timestamp; `None` without TCP or if kernels carry the
+    /// flow.
     pub rejected: Option<u64>,
     /// Set if the flow did not run.
     pub not_run: bool,

@@ -178,7 +178,7 @@ pub struct Network<O = NoObserver> {
     /// Set if an observer ended the run.
     stopped: bool,
     reports: NetworkReports,
-    /// Reports on flows whose ends are both in kernels.
+    /// Reports on flows that kernels carry from end to end, by flow number.
     kernel_reports: BTreeMap<usize, FlowReport>,
     observer: O,
 }
@@ -300,7 +300,7 @@ impl<O> Network<O> {
             .flatten()
     }
 
-    /// Sets the report on a flow whose ends are both outside, in kernels.
+    /// Sets the report on a flow with both ends outside, carried by kernels.
     ///
     /// # Panics
     /// Panics if the scenario has no such flow.

@@ -44,7 +44,7 @@ pub fn quantile(sorted: &[Time], q: f64) -> Option<Time> {
     sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()
 }
 
-/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`crate::quantiles::Histogram`]).
+/// Summary of times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`Histogram`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RttResult {
     /// Minimum, ms.

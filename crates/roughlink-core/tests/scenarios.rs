@@ -119,7 +119,7 @@ fn nodes_can_be_linux_hosts() {
     let ethernet = joined(&[("node.s*.layer", "ethernet"), ("node.secc.kernel", "true")]);
     let interfaces = |s: &Scenario| s.nodes.iter().map(|node| node.interface.clone()).collect::<Vec<_>>();
     assert_eq!(interfaces(&ethernet), [HostInterface::Ethernet, HostInterface::Ethernet, HostInterface::Ip]);
-    assert_eq!(kernels(&ethernet).len(), 1, "a node that is none may say what it would be");
+    assert_eq!(kernels(&ethernet).len(), 1, "`layer` alone does not make a kernel node");
     let attached = joined(&[("node.evcc.interface", "eth1")]);
     let node = kernels(&attached)[0];
     assert_eq!(attached.nodes[node].interface, HostInterface::Attached("eth1".into()));

@@ -418,8 +418,8 @@ impl<O> Running<O> {
         self.finish_with(|_| Vec::new())
     }
 
-    /// Like [`Running::finish`], with reports on flows that kernels have carried, by flow. `reports` receives what the
-    /// network saw of them.
+    /// Like [`Running::finish`], but first sets the reports on flows carried by kernels. `reports` computes them, with
+    /// their flow numbers, from the results of all conversations.
     pub(crate) fn finish_with(
         self,
         reports: impl FnOnce(&ConversationResults) -> Vec<(usize, FlowReport)>,

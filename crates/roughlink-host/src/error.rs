@@ -116,11 +116,11 @@ impl<T: Into<String>> From<T> for Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnfitReason(pub(crate) &'static str, pub(crate) &'static str);
 
-/// Device that no longer exists, or that the kernel can no longer wait for.
+/// Device that no longer exists or cannot be read, or all devices of a loop if waiting for them fails.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("lost device `{device}`: {reason}")]
 pub struct LostDevice {
-    /// Name of the device, or of all devices of a loop.
+    /// Name of the device, or the names of all devices, separated by commas.
     pub device: String,
     /// Error from the kernel.
     pub reason: String,

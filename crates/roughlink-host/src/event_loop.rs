@@ -155,7 +155,7 @@ impl Loop {
     /// requests to stop. Returns the time.
     ///
     /// # Errors
-    /// Returns an error if the kernel can no longer wait for the devices.
+    /// Returns an error if waiting for the devices fails.
     pub fn wait(&mut self, until: Time) -> Result<Time, LostDevice> {
         let mut polled: Vec<PollFd<'_>> =
             self.devices.iter().map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN)).collect();
@@ -174,7 +174,7 @@ impl Loop {
     /// caller can look for due events again. Checksums are complete, and joined packets are divided.
     ///
     /// # Errors
-    /// Returns an error if a device no longer exists.
+    /// Returns an error if a device no longer exists or cannot be read.
     pub fn take_in(
         &mut self,
         mut handle: impl FnMut(Time, usize, &mut Datagram<&mut [u8]>) -> PacketVerdict,

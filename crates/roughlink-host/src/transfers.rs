@@ -234,7 +234,7 @@ impl Transfers<'_> {
         let [from, to] = addresses(&self.scenario, i).sockets();
         let place = |node| nodes.binary_search(&node).expect("the nodes of all transfers are there");
         let (Traffic::Bulk { bytes }, Some(tcp)) = (&flow.traffic, flow.tcp()) else {
-            unreachable!("only these are carried")
+            unreachable!("only `bulk` flows over TCP are carried")
         };
         KernelTransfer {
             flow: i,

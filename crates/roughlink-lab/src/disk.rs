@@ -144,12 +144,13 @@ impl OpenFolder {
         self.file(name, Access::Append)
     }
 
-    /// Creates the file `name`, which must not exist. It is complete as soon as it has its name.
+    /// Creates the file `name`, which must not exist. The name appears once the file is complete; without hard links,
+    /// the file is written in place.
     pub(crate) fn create_whole(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let draft = draft(name);
         let written = self.write_draft(&draft, |file| file.write_all(bytes));
         let named = written.and_then(|_| match fs::hard_link(self.path.join(&draft), self.path.join(name)) {
-            // Some file systems have no links.
+            // Some file systems have no hard links.
             Err(e) if e.kind() != ErrorKind::AlreadyExists => self.create(name)?.write_all(bytes),
             linked => linked,
         });
@@ -257,7 +258,7 @@ impl OutputFile {
         fs::File::options().append(true).create_new(true).open(path).map(OutputFile)
     }
 
-    /// Appends bytes, as all files are opened for. Returns how many were written.
+    /// Appends bytes and returns how many were written. All files are open for appending.
     pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         faults::write(&self.0, bytes)
     }
@@ -318,7 +319,7 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
-/// Creates the file at `path`, which must not exist. It is complete as soon as it has its name.
+/// Creates the file at `path` like [`OpenFolder::create_whole`].
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = OpenFolder::open_parent(path)?;
     folder.create_whole(&name, bytes)

@@ -98,7 +98,7 @@ pub enum LabError {
     /// This machine or this build lacks a requirement.
     #[error("{message}")]
     Machine {
-        /// Description of what is missing or failed.
+        /// Missing requirement, or failure.
         message: String,
         /// Advice, if there is any.
         help: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Runs whose transfers this machine's kernel carries. They need the feature `kernel`, Linux and root.
+//! Runs whose transfers this machine's kernel carries. Such runs need the feature `kernel`, Linux and root.
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod carrier;
@@ -10,11 +10,11 @@ use crate::experiment::ExperimentPlan;
 use crate::runner::{Failed, Job, Stop, simulate};
 use crate::store::{RunRecord, Store};
 
-/// Function that executes a run, as [`runner::run_by`](crate::runner::run_by) needs it.
+/// Boxed [`runner::Executor`](crate::runner::Executor) that owns its state.
 pub type OwnedExecutor = Box<dyn Fn(&Job, Stop<'_>) -> Result<RunRecord, Failed> + Sync>;
 
-/// Returns an executor for the runs of `plans` that the store lacks. It simulates the runs of most plans. Runs
-/// [planned for the kernel](ExperimentPlan::is_on_kernel) are carried by it in real time, so simulate others before.
+/// Returns an executor for simulated runs and for the kernel runs of `plans` that the store lacks. Kernel runs
+/// ([`ExperimentPlan::is_on_kernel`]) are in real time: execute all simulated runs first.
 ///
 /// # Errors
 /// Returns an error if runs are planned for the kernel and this build or this machine cannot execute them.

@@ -71,7 +71,7 @@ impl Job {
     }
 }
 
-/// Function that executes a run in the calling thread, unless it is stopped.
+/// Function that executes a run in the calling thread. Returns early with an error if [`Stop`] requires it.
 pub type Executor<'a> = &'a (dyn Fn(&Job, Stop<'_>) -> Result<RunRecord, Failed> + Sync);
 
 /// Executor that simulates each run.
@@ -131,7 +131,7 @@ pub struct GridProgress {
     pub planned: u64,
     /// Cost of the finished runs among them.
     pub spent: u64,
-    /// Attempts that were too slow, after which the run was repeated.
+    /// Attempts that were too slow, including the last one of a run that failed.
     pub repeated: usize,
 }
 
@@ -338,7 +338,7 @@ fn run_batch(
     report(*progress);
 }
 
-/// Executes a run, again if it was late, and counts the repetitions.
+/// Executes a run, up to [`TRIES`] times while it is late, and counts the late attempts.
 fn attempt(executor: Executor<'_>, job: &Job, stop: Stop<'_>, repeated: &AtomicUsize) -> Result<RunRecord, Failed> {
     let mut late = String::new();
     for _ in 0..TRIES {

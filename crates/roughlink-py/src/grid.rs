@@ -28,8 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[pyclass(frozen, name = "Plan", module = "roughlink._native")]
 pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
-/// Progress passed to the callback: number of all runs, of finished runs, and of runs found in the folder. Then two
-/// costs: of all missing runs, and of the missing runs that have finished since. Last, the number of repeated runs.
+/// Progress passed to the callback: all runs, finished runs, and runs found in the folder. Then the cost of the runs
+/// not found there, and of the finished ones among them. Last, the attempts that were too slow.
 type ProgressCounts = (usize, usize, usize, u64, u64, usize);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.

@@ -130,7 +130,8 @@ fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
         json!({ "name": flow.name, "kind": flow.traffic.name(), "from": node(flow.from), "to": node(flow.to),
             "transport": transport(flow) })
     });
-    json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(),
+    json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(),
+        "nodes": scenario.nodes.iter().map(|node| &node.name).collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(), "flows": flows.collect::<Vec<_>>() })
 }
 

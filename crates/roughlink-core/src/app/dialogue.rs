@@ -1,13 +1,13 @@
-//! Dialogues: applications whose two ends exchange data over one TCP connection, at any time and both ways. A dialogue is
-//! pure state of both ends. It writes lengths and acts on the number of bytes that have reached each end. Messages with
-//! content become bytes where they leave the network.
+//! Dialogues: applications whose two ends exchange data over one TCP connection, in both directions at any time. A
+//! dialogue is the state of both ends, without I/O: an end writes a number of bytes and reacts to the number that has
+//! arrived. Messages with content become bytes when they leave the network.
 
 use super::ApplicationResult;
 use super::request::v2gtp::OutgoingMessages;
 use crate::units::Time;
 use crate::wire::Addresses;
 
-/// Action that an end of a dialogue requests from its host.
+/// Action of one end, performed by the caller of [`Dialogue::transmit`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a datagram with this many bytes of UDP payload to the peer.
@@ -20,8 +20,8 @@ pub enum Action {
     Close,
 }
 
-/// Behavior of two ends over one connection: end 0 connects, end 1 listens. After a call of any other method that
-/// changes the dialogue, call [`Dialogue::transmit`] for each end inside the network until it returns `None`.
+/// Behavior of two ends over one connection: end 0 connects, end 1 listens. After any other `&mut self` method, call
+/// [`Dialogue::transmit`] for each end inside the network until it returns `None`.
 pub trait Dialogue {
     /// Returns when the dialogue must be woken; [`Time::MAX`] = never.
     fn next_wake(&self) -> Time;
@@ -31,19 +31,21 @@ pub trait Dialogue {
     fn transmit(&mut self, now: Time, end: usize) -> Option<Action>;
     /// Handles the completion of the handshake at end 0.
     fn connected(&mut self, _now: Time) {}
-    /// Handles in-order delivery of `bytes` to `end` since the connection began.
+    /// Handles in-order delivery to `end`; `bytes` is the total since the connection began and may be unchanged.
     fn received(&mut self, now: Time, end: usize, bytes: u64);
-    /// Handles the end of the connection of `end`: its peer closed, or TCP failed. Called once.
+    /// Handles the close of the connection by the peer of `end` (`by_peer`), or the failure of the connection. Called
+    /// at most once for each end.
     fn closed(&mut self, now: Time, end: usize, by_peer: bool);
-    /// Handles a write without room in the send buffer, to a peer outside. Returns true if the data waits.
+    /// Handles a write to a peer outside for which the send buffer has no room. Returns true to queue the data, false
+    /// to discard it.
     fn overflowed(&mut self, _now: Time, _end: usize) -> bool {
         true
     }
-    /// Returns the end that receives most of the data; `None` if both count.
+    /// Returns the end whose deliveries count as the flow's; `None` if the deliveries of both ends count.
     fn sink(&self) -> Option<usize>;
     /// Returns true if the dialogue has ended, given the bytes `delivered` to the sink.
     fn is_over(&self, delivered: u64) -> bool;
-    /// Returns true if the dialogue ends by itself.
+    /// Returns true if [`Dialogue::is_over`] can become true.
     fn has_end(&self) -> bool {
         true
     }
@@ -58,9 +60,10 @@ pub trait Dialogue {
     fn messages(&self, _end: usize) -> Option<&OutgoingMessages> {
         None
     }
-    /// Handles in-order delivery of these bytes to `end`, from a peer outside the network.
+    /// Handles `bytes` delivered in order to `end` from a peer outside the network.
     fn read(&mut self, _now: Time, _end: usize, _bytes: &[u8]) {}
-    /// Drops `bytes` written by `end` after a peer outside the network has acknowledged them.
+    /// Drops the messages of `end` that lie within the first `bytes` bytes of its stream, which a peer outside has
+    /// acknowledged.
     fn acknowledged(&mut self, _end: usize, _bytes: u64) {}
     /// Returns the payload of a datagram from `end`.
     fn datagram(&self, _end: usize, _addresses: &Addresses) -> Option<Vec<u8>> {
@@ -70,6 +73,6 @@ pub trait Dialogue {
     fn accepts_datagram(&self, _end: usize, _payload: &[u8]) -> bool {
         false
     }
-    /// Handles a datagram of the peer at `end`.
+    /// Handles a datagram from the peer that has reached `end`.
     fn receive_datagram(&mut self, _now: Time, _end: usize) {}
 }

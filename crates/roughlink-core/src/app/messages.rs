@@ -57,7 +57,8 @@ impl MessageClock {
             (self.taken - 1, due)
         })
     }
-    /// Returns true if all messages of a limited number have been taken.
+    /// Returns true if the number of messages is limited and no message is left: all are taken, or the next would be
+    /// due at `stop` or later.
     pub fn is_done(&self) -> bool {
         self.cfg.count.is_some() && self.next_due() == Time::MAX
     }

@@ -223,7 +223,7 @@ pub enum Side {
     Secc,
 }
 
-/// The sides of a session inside the network: the vehicle, the charger or both.
+/// Sides of a session that are inside the network: the vehicle, the charger or both.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,

@@ -58,13 +58,13 @@ impl<'e> Sending<'e> {
 
 /// Creates an end of a TCP connection.
 pub(super) fn connection(spec: &FlowSpec, id: FlowId) -> tcp::TcpEndpoint {
-    let Transport::Tcp(cfg, cc) = &spec.transport else { panic!("`{}` has a connection over TCP", spec.name) };
+    let Transport::Tcp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use TCP", spec.name) };
     tcp::TcpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 0)
 }
 
 /// Creates an end of an SCTP association.
 pub(super) fn association(spec: &FlowSpec, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
-    let Transport::Sctp(cfg, cc) = &spec.transport else { panic!("`{}` has an association", spec.name) };
+    let Transport::Sctp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use SCTP", spec.name) };
     let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 1);
     let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
     endpoint.set_jitter(seed.stream(&name, "heartbeat"));
@@ -80,10 +80,10 @@ impl TransportEndpoint {
     }
 }
 
-/// Declares the methods that all endpoints have; an end outside has the value after `=` instead.
+/// Declares the methods of all endpoints. For an end outside, each method returns the value after `=`.
 macro_rules! endpoint {
     ($($(#[$doc:meta])* [$($mut:tt)?] $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $outside:expr;)*) => {
-        /// An endpoint, for code that is compiled for TCP alone and for any transport.
+        /// Endpoint, as a trait so that generic code is compiled twice: for TCP alone and for any transport.
         pub(super) trait Endpoint {
             $($(#[$doc])* fn $name(&$($mut)? self, $($arg: $type),*) -> $result;)*
         }

@@ -1,11 +1,11 @@
 //! A flow in a running component: two ends, and the collector of their reports. End 0 is at the flow's `from`, end 1 at
 //! its `to`; packets from end 0 travel forward. An end is a TCP or SCTP endpoint or an application over datagrams, or
-//! outside the network. It neither knows the other end nor asks it: what needs both, such as the age of arriving data,
-//! is for the flow to find out. Ends outside report what enters and leaves at their ports, or later
-//! ([`Network::report`](super::Network::report)).
+//! outside the network. No end has access to the other: the flow computes values that need both, such as the age of
+//! arriving data. Results of an end outside come from the packets at its port, or from the counters of the kernels if
+//! they carry both ends ([`Network::report`](super::Network::report)).
 //!
-//! The ends of a flow lie beside each other, and one branch separates transfers from all other kinds, because their
-//! packets are the hot path.
+//! Both ends of a flow are adjacent in memory. One branch separates TCP transfers inside the network from all other
+//! flows, because the packets of these transfers are the hot path.
 
 mod bulk;
 mod call;
@@ -46,7 +46,7 @@ pub(super) struct NetworkFlow {
     pub open: [bool; 2],
     protocols: &'static [Protocol],
     kind: FlowTraffic,
-    /// Set for datagrams from outside for an end that is outside too.
+    /// Set if the flow carries datagrams between two ends outside and is not in the scenario.
     passes: bool,
     index: u32,
     ip: IpHeader,
@@ -76,7 +76,7 @@ enum FlowTraffic {
     Other(Box<dyn Application + Send>),
 }
 
-/// Calls the same method of either kind: of a transfer without a virtual call.
+/// Evaluates a call for either variant, without a virtual call for `Bulk`.
 macro_rules! either {
     ($kind:expr, $k:ident => $call:expr) => {
         match $kind {
@@ -147,7 +147,7 @@ pub(super) trait Application {
     fn report(&self, end: Time, out: &mut FlowReport);
 }
 
-/// Datagrams from outside for an end that is outside too.
+/// Datagrams between two ends outside, without a flow in the scenario.
 struct Passing;
 
 impl Application for Passing {

@@ -60,14 +60,14 @@ pub enum NetworkEvent<'e> {
         /// Options and bytes of packets.
         sides: &'e Sides,
     },
-    /// A datagram from or for outside at its port's interface.
+    /// A datagram at a host's interface that comes from outside or leaves the network.
     Datagram {
         /// Place of the datagram.
         at: Crossing,
         /// The datagram.
         bytes: &'e [u8],
     },
-    /// A frame without an IP datagram, from or for outside, at its port.
+    /// A frame without an IP datagram that enters or leaves the network at a port.
     Frame {
         /// Place of the frame.
         at: Crossing,
@@ -105,14 +105,14 @@ pub enum NetworkEvent<'e> {
     Link {
         /// Link direction.
         hop: Hop,
-        /// State, with the values of [`NetworkEvent::Queue`].
+        /// State, including the waiting and dropped packets as in [`NetworkEvent::Queue`].
         state: LinkState,
     },
     /// The queue of a shared medium's port changed. Follows [`NetworkEvent::Queue`].
     Backlog {
         /// Link direction.
         hop: Hop,
-        /// Returns the packets of a scenario's flow in the queue, including those sent and not acknowledged.
+        /// Returns the number of packets that a flow (scenario number) has in the queue or sent and not acknowledged.
         of: &'e dyn Fn(usize) -> u32,
     },
     /// Traffic passed a gateway.

@@ -278,7 +278,7 @@ fn plan(
         scenario: Some(scenario),
         set,
         stacks: vec![match grid.on_kernel {
-            // As on the stack `linux`, the kernel decides keys that are not set.
+            // The preset `linux` stands for the kernel's own settings; `Transfers::check` refuses most deviations.
             true => StackChoice { name: KERNEL.into(), set: vec![("tcp.stack".into(), "linux".into())] },
             false => StackChoice { name: String::new(), set: Vec::new() },
         }],

@@ -122,7 +122,7 @@ impl ExperimentPlan {
         self.experiment.axes.iter().map(|a| a.points.len()).fold(1, usize::saturating_mul)
     }
 
-    /// Returns true if this machine's kernel carries the transfers of its runs ([`crate::kernel`]).
+    /// Returns true if some runs have transfers that this machine's kernel carries ([`crate::kernel`]).
     pub fn is_on_kernel(&self) -> bool {
         self.experiment.stacks.iter().any(|stack| stack.name == KERNEL)
     }

@@ -1,8 +1,8 @@
 //! Transfers of runs, carried by this machine's kernel. The required algorithms are loaded once, under unused names,
-//! and unregistered when the last run or this process ends, however it ends. After a kill, the kernel keeps their code
-//! until it gives up the connections of the runs, which takes minutes. Algorithms that this program does not provide
-//! for the kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as long as the processors
-//! keep up with all of them ([`Room`]).
+//! and unregistered after the last run, or when this process ends for any reason. After a kill, their code stays in the
+//! kernel until the connections of the runs time out, which takes minutes. Algorithms that this program does not
+//! provide for the kernel (`cubic`, `reno`, `bbr`) are the kernel's own. Runs execute in parallel as long as the
+//! processors keep up with all of them ([`Room`]).
 
 use super::error::ND;
 use crate::error::LabError;
@@ -99,7 +99,7 @@ struct Room {
 struct RoomShare<'r>(&'r Room, u64);
 
 impl Room {
-    /// Executes `work` as soon as there is room. Returns None if the runs are stopped before.
+    /// Executes `work` as soon as there is room. Returns `None` if a stop is requested first.
     fn within<T>(&self, load: u64, stop: Stop<'_>, work: impl FnOnce() -> T) -> Option<T> {
         let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
         let mut used = self.used.lock().expect("nobody panics with it");

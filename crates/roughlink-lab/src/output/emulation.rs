@@ -10,10 +10,11 @@
 //! | `output-NODE.txt` | output of the programs at a node | line by line |
 //! | `summary.json` | output of `--json` | end |
 //!
-//! Files with the same content as those of `run -o` have the same names, so `roughlink report` can read the folder.
-//! Unlike [`super::folder`], files are in their place from the start: a crash must not lose them. Those written at once
-//! are complete as soon as they have their name. `summary.json` is the last file and is written once all others are on
-//! disk. The folder is locked.
+//! Files have the names that `run -o` gives to files with such content, so `roughlink report` can read the folder.
+//! Unlike the files of [`super::folder`], these are in this folder from the start, so that a crash does not lose them.
+//! A file written in one piece gets its name when it is complete ([`OpenFolder::create_whole`]). `summary.json` comes
+//! last, once all other files are on disk (`config.toml` only if the file system has hard links). A lock keeps other
+//! processes from writing into the folder.
 
 use super::folder::{locked, write_error};
 use super::growing::{GrowingFile, GrowingFiles};
@@ -38,7 +39,7 @@ pub struct EmulationFolder {
 }
 
 impl EmulationFolder {
-    /// Creates a folder, which must be absent or empty. Its files that grow are added to `files`.
+    /// Creates a folder, which must be absent or empty. The folder adds its growing files to `files`.
     ///
     /// # Errors
     /// Returns [`OutputError::Exists`] if the folder is not empty, and [`OutputError::Busy`] if another process writes
@@ -58,7 +59,7 @@ impl EmulationFolder {
         self.create(&format!("{CAPTURE}.pcapng"))
     }
 
-    /// Writes the scenario, and `emulation.json` as known before the start.
+    /// Writes `config.toml`, and `emulation.json` without the senders.
     pub fn describe(&mut self, scenario: &str, about: Value) -> Result<(), OutputError> {
         let write = |name: &str, bytes: &[u8]| {
             self.dir.create_whole(name, bytes).map_err(write_error(&self.dir.path().join(name)))

@@ -34,7 +34,7 @@ pub(super) fn about(scenario: &Scenario, emulation: &Emulation, replica: u32) ->
     })
 }
 
-/// Converts an error of a file of the emulation.
+/// Converts an error from writing a file of the emulation.
 pub(super) fn unwritten(e: OutputError) -> Failure {
     let (path, e) = match e {
         OutputError::Write { path, source } => (path, source),

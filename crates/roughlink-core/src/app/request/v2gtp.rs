@@ -110,11 +110,12 @@ impl Document {
     }
 }
 
-/// Messages that one side has written into its stream, and the offset at which each ends.
+/// Messages at the end of one side's stream, each with the offset at which it ends. Earlier ones may have been removed.
 #[derive(Clone, Debug, Default)]
 pub struct OutgoingMessages {
-    /// Offset at which the first message starts, and offset at which the last one ends.
+    /// Offset at which the first message starts.
     begin: u64,
+    /// Offset at which the last message ends.
     end: u64,
     pub(super) messages: VecDeque<(u64, Document)>,
 }
@@ -124,7 +125,7 @@ impl OutgoingMessages {
         self.end += u64::from(bytes);
         self.messages.push_back((self.end, document));
     }
-    /// Returns the next message that is complete once `delivered` bytes have arrived.
+    /// Removes and returns the first message if it ends within the first `delivered` bytes of the stream.
     pub(super) fn read(&mut self, delivered: u64) -> Option<Document> {
         let (end, document) = self.messages.pop_front_if(|m| m.0 <= delivered)?;
         self.begin = end;

@@ -129,7 +129,8 @@ impl<D: Dialogue> DialogueFlow<D> {
         any
     }
 
-    /// Writes waiting bytes as long as there is room, then closes if the end wants to.
+    /// Writes waiting bytes as long as there is room. Once all are written, closes the connection if [`Action::Close`]
+    /// is pending.
     fn flush(&mut self, i: usize) {
         let (Some(end), waiting) = (&mut self.ends[i], &mut self.waiting[i]) else { return };
         let bytes = end.room().min(*waiting);
@@ -241,7 +242,7 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
         out.failed = inside().filter_map(TcpEndpoint::failed_at).min();
         out.rejected = Some(inside().map(TcpEndpoint::rejected).sum());
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
-        // A dialogue that only passes through has no known results.
+        // Results are unknown if both ends are outside.
         out.application = inside().next().and_then(|_| self.dialogue.result());
     }
 }

@@ -10,7 +10,7 @@ use crate::wire::{self, Addresses, Datagram, Decoded, Envelope, IpPair, WireErro
 use std::net::IpAddr;
 
 impl Host {
-    /// Handles an IP datagram, or that of a frame. Answers may leave: call [`Host::transmit`].
+    /// Handles an IP datagram, or the IP datagram in a frame. Answers may leave: call [`Host::transmit`].
     pub fn receive<B: AsRef<[u8]>>(&mut self, now: Time, datagram: &Datagram<B>) -> Received {
         let now = self.advance(now);
         let (Ok(envelope), Some(bytes)) = (datagram.envelope(), datagram.ip()) else {
