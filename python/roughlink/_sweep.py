@@ -118,7 +118,7 @@ def sweep(
         ray_address: Address of the cluster, as for ``ray.init``, if the program is not already connected to one.
         stack: ``"kernel"`` runs all transfers over the TCP of this machine's kernel, in real time over emulated links
             (``docs/how-to/experiments.md``). Needs Linux, root and a build with the feature ``kernel``. A run whose
-            link was late is repeated, up to three times, and a warning gives the number of late attempts. By default
+            link was late is repeated, up to three times, and a warning gives the number of repeated runs. By default
             all runs are simulated, on the stack of the key ``tcp.stack``.
 
     Raises:
@@ -162,11 +162,13 @@ def sweep(
             path, text, runs = plan.work(kept, threads, most, shown.report)
     finally:
         shown.end()
+    if shown.repeated:
+        warn([f"{shown.repeated} runs repeated: the emulated link fell behind real time"])
     return Sweep(Path(path), json.loads(text), Table(runs))
 
 
 class _Progress:
-    """Progress line on standard error, if shown, and a warning with the number of late attempts."""
+    """Progress line on standard error, if shown, and the number of repeated runs."""
 
     def __init__(self, show: bool) -> None:
         self.show = show
@@ -188,8 +190,6 @@ class _Progress:
     def end(self) -> None:
         if self.said:
             print(file=sys.stderr)
-        if self.repeated:
-            warn([f"{self.repeated} runs repeated: the emulated link fell behind real time"])
 
 
 def _is_watched() -> bool:

@@ -19,7 +19,7 @@ pub use crate::quantiles::RttResult;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sender::SenderStats;
 use crate::units::Time;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Result of one run, as printed by `--json`. Column names contain units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,8 +104,23 @@ pub struct FlowResult {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
     /// Result of the application, under the key `voip`, `web`, `messages` or `session`; absent without such a result.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "application")]
     pub application: Option<ApplicationResult>,
+}
+
+/// Reads the result of the application. Unlike a flattened `Option`, it reports a result that has another form.
+fn application<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ApplicationResult>, D::Error> {
+    #[derive(Deserialize)]
+    struct Results {
+        voip: Option<Box<[VoipResult; 2]>>,
+        web: Option<Box<WebResult>>,
+        messages: Option<Box<MessagesResult>>,
+        session: Option<Box<SessionResult>>,
+    }
+    let Results { voip, web, messages, session } = Results::deserialize(from)?;
+    let call = voip.map(ApplicationResult::Voip).or_else(|| web.map(ApplicationResult::Web));
+    let messages = || messages.map(ApplicationResult::Messages);
+    Ok(call.or_else(messages).or_else(|| session.map(ApplicationResult::Session)))
 }
 
 /// Requests or messages of a flow, with their latency.
@@ -171,7 +186,7 @@ pub struct QueueResult {
     pub delay_ms: Option<RttResult>,
 }
 
-/// Report on a flow by its ends, in the network or in kernels ([`Network::report`](crate::net::Network::report)).
+/// Report on a flow by its ends, in the network or in kernels ([`Network::set_report`](crate::net::Network::set_report)).
 #[derive(Clone, Debug, Default)]
 pub struct FlowReport {
     /// Start.
@@ -260,8 +275,8 @@ impl NetworkReports {
 
 impl RunResult {
     /// Creates the result as of `now`. An `open` network continues when its own flows are done.
-    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &NetworkReports) -> Self {
-        let NetworkReports { flows, links, gateways, events } = outcomes;
+    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), reports: &NetworkReports) -> Self {
+        let NetworkReports { flows, links, gateways, events } = reports;
         let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
         let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();

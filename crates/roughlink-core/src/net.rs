@@ -26,7 +26,7 @@ pub mod routing;
 use crate::link::{Direction, Model, Noise};
 use crate::metrics::{FlowReport, NetworkReports, RunResult};
 use crate::rng::Seed;
-use crate::scenario::Scenario;
+use crate::scenario::{FlowSpec, Scenario};
 use crate::units::{Rate, Time};
 use crate::wire::Datagram;
 use addresses::Prefix;
@@ -197,12 +197,13 @@ impl Network {
     /// Returns an error if a flow has no path or a node has two ports.
     ///
     /// # Panics
-    /// Panics if a port is at a node that the scenario does not have.
+    /// Panics if a port is at a node that the scenario does not have, or if a flow's transport cannot carry its traffic.
     pub fn new(scenario: impl Into<Arc<Scenario>>, options: RunOptions) -> Result<Self, NetworkError> {
         let scenario = scenario.into();
         let s = &*scenario;
         let paths = routing::paths(s)?;
         assert!(options.ports.iter().all(|node| *node < s.nodes.len()), "a port is at a node of the scenario");
+        assert!(s.flows.iter().all(FlowSpec::is_consistent), "each flow has a transport that can carry its traffic");
         for (i, &node) in options.ports.iter().enumerate() {
             if options.ports[..i].contains(&node) {
                 return Err(NetworkError::Ports { node: s.nodes[node].name.clone() });
@@ -304,7 +305,7 @@ impl<O> Network<O> {
     ///
     /// # Panics
     /// Panics if the scenario has no such flow.
-    pub fn report(&mut self, flow: usize, report: FlowReport) {
+    pub fn set_report(&mut self, flow: usize, report: FlowReport) {
         assert!(flow < self.scenario.flows.len(), "there is no flow {flow}");
         self.kernel_reports.insert(flow, report);
     }

@@ -134,12 +134,12 @@ pub struct GatewaySpec {
     pub params: toml::Table,
 }
 
-/// Transport of a flow. Flows with equal settings share them.
+/// Transport of a flow.
 #[derive(Clone, Debug)]
 pub enum Transport {
     /// UDP, without settings.
     Udp,
-    /// A TCP connection.
+    /// A TCP connection. Flows with equal settings share them.
     Tcp(Arc<TcpConfig>, CongestionSpec),
     /// An SCTP association.
     Sctp(Arc<SctpConfig>, CongestionSpec),
@@ -186,6 +186,15 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
+    /// Returns true if the transport can carry the traffic.
+    pub fn is_consistent(&self) -> bool {
+        match (&self.transport, &self.traffic) {
+            (Transport::Udp, traffic) => traffic.is_datagrams(),
+            (Transport::Sctp(..), traffic) => matches!(traffic, Traffic::Bulk { .. } | Traffic::Messages(_)),
+            (Transport::Tcp(..), traffic) => !traffic.is_datagrams() && !matches!(traffic, Traffic::Messages(_)),
+        }
+    }
+
     /// Returns the settings of the TCP stack, if the flow uses TCP.
     pub fn tcp(&self) -> Option<&Arc<TcpConfig>> {
         if let Transport::Tcp(config, _) = &self.transport { Some(config) } else { None }

@@ -242,6 +242,46 @@ fn connection_between_two_outside_ends_does_not_run() {
     }
 }
 
+/// A flow with both ends outside has no results of its own, whatever its kind.
+#[test]
+fn flows_between_two_outside_ends_have_no_results() {
+    for kind in [
+        "kind = \"web\"",
+        "kind = \"messages\"\nsize = \"100 B\"\ninterval = \"1 s\"",
+        "kind = \"request\"",
+        "kind = \"onoff\"\nrate = \"1 Mbit/s\"",
+    ] {
+        let s = only(0, &chain(PLAIN, kind));
+        let mut network = open(&s, &[0, 2]);
+        network.wake(Time::from_secs(60));
+        let flow = &network.result().flows[0];
+        assert_eq!((flow.not_run, &flow.application, flow.paws_rejected), (true, &None, None), "{kind}");
+    }
+}
+
+/// Ends inside accept nothing before the flow's start.
+#[test]
+fn packets_before_the_start_are_ignored() {
+    for kind in ["kind = \"web\"", "kind = \"bulk\"", "kind = \"request\""] {
+        let flow = format!("{kind}\nstart = \"5 s\"");
+        let both = only(0, &chain(PLAIN, kind));
+        let mut client = open(&both, &[2]);
+        let mut server = open(&only(0, &chain(PLAIN, &flow)), &[0]);
+        let (mut early, mut late) = (0, 0);
+        for ms in (0..10_000).step_by(10) {
+            let now = Time::from_millis(ms);
+            while let Some(out) = client.transmit(now) {
+                server.receive(now, 0, &out.datagram);
+            }
+            while let Some(out) = server.transmit(now) {
+                *(if ms < 5_000 { &mut early } else { &mut late }) += 1;
+                client.receive(now, 0, &out.datagram);
+            }
+        }
+        assert_eq!((early, late > 0), (0, true), "{kind}");
+    }
+}
+
 fn of(f: &FlowResult) -> SessionResult {
     f.session().unwrap().clone()
 }

@@ -1,6 +1,6 @@
 //! Traffic that the application limits: on-off writes, and requests with responses.
 
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{FlowResult, RunResult};
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_scenario::parse;
 use std::sync::Arc;
@@ -58,4 +58,18 @@ fn idle_server_restarts_in_slow_start() {
         // Slow start from ten segments takes several round trips more.
         assert!(kept < 450.0 && reduced > kept + 100.0, "{stack}: {reduced} {kept}");
     }
+}
+
+/// The result of an application has a key of its own, and one of another form is not taken for an absent one.
+#[test]
+fn application_results_are_read_back() {
+    let flow = &run("kind = \"web\"\nrequests = 3\n", "linux").flows[0];
+    let mut json = serde_json::to_value(flow).unwrap();
+    assert_eq!(json["web"]["responses"], 3);
+    assert_eq!(serde_json::from_value::<FlowResult>(json.clone()).unwrap(), *flow);
+    json["web"].as_object_mut().unwrap().remove("responses");
+    let error = serde_json::from_value::<FlowResult>(json.clone()).unwrap_err();
+    assert!(error.to_string().contains("responses"), "{error}");
+    json.as_object_mut().unwrap().remove("web");
+    assert_eq!(serde_json::from_value::<FlowResult>(json).unwrap().application, None);
 }

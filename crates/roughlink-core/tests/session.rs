@@ -7,7 +7,7 @@ use roughlink_core::app::request::{
 };
 use roughlink_core::link::jitter::Distribution;
 use roughlink_core::net::{Network, RunOptions};
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{Scenario, Transport};
 use roughlink_core::units::Time;
 
 /// A car at a charger; `FLOW` is replaced by keys of the session.
@@ -181,6 +181,24 @@ fn session_over_a_quiet_cable_meets_its_limits() {
     let aborted = run(&s);
     assert_eq!((aborted.outcome, aborted.cause), (SessionOutcome::Aborted, Some(EndCause::Message)));
     assert_eq!(aborted.end_s, result.first_violation_s);
+}
+
+/// A message larger than the send buffer waits for room.
+#[test]
+fn messages_may_exceed_the_send_buffer() {
+    let small = "charge = \"1 s\"\ntcp = { stack = \"rfc\", snd_buf = \"4 kB\" }\n\
+                 messages.session_setup.response = \"9 kB\"";
+    let result = run(&parse(small));
+    assert_eq!((result.outcome, result.survived), (SessionOutcome::Completed, true), "{result:?}");
+}
+
+/// Each flow needs a transport that can carry its traffic.
+#[test]
+#[should_panic(expected = "a transport that can carry its traffic")]
+fn sessions_need_tcp() {
+    let mut s = parse("");
+    s.flows[0].transport = Transport::Udp;
+    let _ = Network::new(s, RunOptions::default());
 }
 
 /// Sessions use IPv6 by default, transfers IPv4; packets differ by 20 bytes.

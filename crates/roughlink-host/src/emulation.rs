@@ -430,7 +430,7 @@ impl<O> Running<O> {
         let LoopResult { mut network, mut achieved, frames, ending, counters, overruns, unanswered, changes } = carried;
         let LoopCounters { lateness, waited, stall, refused, oversized, effort, elapsed, unhurried } = counters;
         achieved.add_senders(&senders);
-        reports(&achieved).into_iter().for_each(|(flow, report)| network.report(flow, report));
+        reports(&achieved).into_iter().for_each(|(flow, report)| network.set_report(flow, report));
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(elapsed.0).as_secs_f64();
         let outcome = EmulationResults {

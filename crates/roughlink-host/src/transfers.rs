@@ -212,17 +212,15 @@ impl Transfers<'_> {
             (received.join(), sent)
         });
         let after = counters(&hosts, |host| running.namespace(host));
-        // End the network in any case.
-        let ended = received.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|()| {
-            let (vitals, last) = sent.unwrap_or_else(|panic| resume_unwind(panic))?;
-            Ok((vitals, last, after?))
-        });
-        let report = |achieved: &ConversationResults| match &ended {
-            Ok((_, last, after)) => reports(&transfers, last, (&before, after), achieved),
-            Err(_) => Vec::new(),
+        let report = |achieved: &ConversationResults| match (&sent, &after) {
+            (Ok(Ok((_, last))), Ok(after)) => reports(&transfers, last, (&before, after), achieved),
+            _ => Vec::new(),
         };
+        // End the network in any case.
         let (outcome, _) = running.finish_with(report);
-        let (vitals, ..) = ended?;
+        received.unwrap_or_else(|panic| resume_unwind(panic))?;
+        let (vitals, _) = sent.unwrap_or_else(|panic| resume_unwind(panic))?;
+        after?;
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }

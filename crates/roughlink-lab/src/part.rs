@@ -8,8 +8,7 @@ use crate::disk;
 use crate::drawing::Plain;
 use crate::error::LabError;
 use crate::experiment::ExperimentPlan;
-use crate::experiment::order::Order;
-use crate::runner::ENGINE;
+use crate::experiment::order::{Order, engine_of};
 use crate::store::{Damage, Records, RunRecord, Store, identity_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -139,10 +138,11 @@ fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> R
 }
 
 fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError> {
-    if order.engine == ENGINE {
+    let engine = engine_of(order.grid.on_kernel);
+    if order.engine == engine {
         return Ok(());
     }
-    let message = format!("`{}` was made by roughlink {}, but this is {ENGINE}", folder.display(), order.engine);
+    let message = format!("`{}` was made by roughlink {}, but this is {engine}", folder.display(), order.engine);
     Err(LabError::Usage { message, help: help.into() })
 }
 

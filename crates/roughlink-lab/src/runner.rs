@@ -131,7 +131,7 @@ pub struct GridProgress {
     pub planned: u64,
     /// Cost of the finished runs among them.
     pub spent: u64,
-    /// Attempts that were too slow, including the last one of a run that failed.
+    /// Runs that were repeated because they were too slow.
     pub repeated: usize,
 }
 
@@ -338,18 +338,20 @@ fn run_batch(
     report(*progress);
 }
 
-/// Executes a run, up to [`TRIES`] times while it is late, and counts the late attempts.
+/// Executes a run, up to [`TRIES`] times while it is late, and counts it if it is repeated.
 fn attempt(executor: Executor<'_>, job: &Job, stop: Stop<'_>, repeated: &AtomicUsize) -> Result<RunRecord, Failed> {
     let mut late = String::new();
-    for _ in 0..TRIES {
+    for n in 0..TRIES {
         if stop.is_requested() {
             return Err(job.stopped());
+        }
+        if n == 1 {
+            repeated.fetch_add(1, Ordering::Relaxed);
         }
         match executor(job, stop) {
             Err(Failed::Late(why)) => late = why,
             outcome => return outcome,
         }
-        repeated.fetch_add(1, Ordering::Relaxed);
     }
     Err(Failed::Late(format!("all {TRIES} attempts failed: {late}")))
 }
@@ -367,3 +369,17 @@ const BATCH: usize = 4096;
 
 /// The engine that made a result: its version and the hash of its source code.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("ROUGHLINK_ENGINE"));
+
+/// Hash of the source code that runs transfers on the kernel.
+const CARRIER: &str = env!("ROUGHLINK_CARRIER");
+
+/// Returns the release of the running kernel, as `uname -r` prints it.
+pub fn kernel_release() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    read.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
+
+/// Returns the carrier of runs on this machine's kernel: the source code that runs them, and the kernel.
+pub fn carrier() -> String {
+    format!("{CARRIER}-{}", kernel_release())
+}

@@ -34,7 +34,7 @@ fn kernel_runs_are_planned_separately() {
     // Runs on the kernel are different from simulated runs, and their keys contain the kernel release.
     let keys = |plan: &ExperimentPlan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
     assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
-    let release = roughlink_lab::experiment::plan::kernel_release();
+    let release = roughlink_lab::runner::kernel_release();
     assert!(keys(&kernel).iter().all(|key| key.ends_with(&format!("-{release}"))), "{release}");
     let folder = tempfile::tempdir().unwrap();
     let result = simulated.result_beside(&kernel, &Store::open(folder.path()).unwrap());

@@ -134,6 +134,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     if !on_kernel.is_empty() {
         work_by(&*executor, on_kernel.iter().flat_map(|p| p.jobs()), &mut store, &args.grid)?;
     }
+    drop(executor); // unregisters its algorithms
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;
     let mut summary = paper.summary.clone();

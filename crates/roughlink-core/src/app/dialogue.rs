@@ -20,6 +20,15 @@ pub enum Action {
     Close,
 }
 
+/// Progress of the connecting end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionProgress {
+    Closed,
+    Connecting,
+    Connected,
+    Closing,
+}
+
 /// Behavior of two ends over one connection: end 0 connects, end 1 listens. After any other `&mut self` method, call
 /// [`Dialogue::transmit`] for each end inside the network until it returns `None`.
 pub trait Dialogue {

@@ -2,7 +2,7 @@
 //! ns-3's `OnOffApplication` with constant times.
 
 use super::ApplicationResult;
-use super::dialogue::{Action, Dialogue};
+use super::dialogue::{Action, ConnectionProgress, Dialogue};
 use crate::units::{Rate, Time};
 
 /// The keys of an on-off application.
@@ -28,23 +28,15 @@ pub struct OnOff {
     cfg: OnOffConfig,
     start: Time,
     written: u64,
-    state: WriterState,
+    state: ConnectionProgress,
     /// Set once the writing end has closed, until the reading end closes.
     closed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriterState {
-    Closed,
-    Connecting,
-    Connected,
-    Closing,
 }
 
 impl OnOff {
     /// Creates an application that connects and begins with an on period at `start`.
     pub fn new(cfg: OnOffConfig, start: Time) -> Self {
-        OnOff { cfg, start, written: 0, state: WriterState::Closed, closed: false }
+        OnOff { cfg, start, written: 0, state: ConnectionProgress::Closed, closed: false }
     }
 
     /// Returns the time of the next write; [`Time::MAX`] after the end.
@@ -85,15 +77,15 @@ impl OnOff {
 
 impl Dialogue for OnOff {
     fn next_wake(&self) -> Time {
-        if self.state == WriterState::Closed { self.start } else { self.next_write() }
+        if self.state == ConnectionProgress::Closed { self.start } else { self.next_write() }
     }
     fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
         if end == 1 {
             return std::mem::take(&mut self.closed).then_some(Action::Close);
         }
-        if self.state == WriterState::Closed {
+        if self.state == ConnectionProgress::Closed {
             return (self.start <= now).then(|| {
-                self.state = WriterState::Connecting;
+                self.state = ConnectionProgress::Connecting;
                 Action::Connect
             });
         }
@@ -101,17 +93,17 @@ impl Dialogue for OnOff {
         if bytes > 0 {
             return Some(Action::Write(bytes));
         }
-        (self.state == WriterState::Connected && self.is_written()).then(|| {
-            self.state = WriterState::Closing;
+        (self.state == ConnectionProgress::Connected && self.is_written()).then(|| {
+            self.state = ConnectionProgress::Closing;
             Action::Close
         })
     }
     fn connected(&mut self, _: Time) {
-        self.state = WriterState::Connected;
+        self.state = ConnectionProgress::Connected;
     }
     fn received(&mut self, _: Time, _: usize, _: u64) {}
     fn closed(&mut self, _: Time, end: usize, by_peer: bool) {
-        self.closed = end == 1 && by_peer;
+        self.closed |= end == 1 && by_peer;
     }
     fn sink(&self) -> Option<usize> {
         Some(1)

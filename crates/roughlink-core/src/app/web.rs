@@ -1,7 +1,7 @@
 //! Requests and responses with think time over one persistent connection, like HTTP/1.1 without pipelining.
 
 use super::ApplicationResult;
-use super::dialogue::{Action, Dialogue};
+use super::dialogue::{Action, ConnectionProgress, Dialogue};
 use crate::quantiles::{Histogram, RttResult};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct Web {
     cfg: WebConfig,
     /// Time of the client's next action: opening the connection, or a request; [`Time::MAX`] while it waits.
     next: Time,
-    state: ClientState,
+    state: ConnectionProgress,
     asked_at: Time,
     asked: u64,
     /// Responses that reached the client, and how long each took.
@@ -49,21 +49,13 @@ pub struct Web {
     closed: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientState {
-    Closed,
-    Connecting,
-    Connected,
-    Closing,
-}
-
 impl Web {
     /// Creates a client that connects at `start`.
     pub fn new(cfg: WebConfig, start: Time) -> Self {
         Web {
             cfg,
             next: start,
-            state: ClientState::Closed,
+            state: ConnectionProgress::Closed,
             asked_at: Time::ZERO,
             asked: 0,
             responses: 0,
@@ -79,16 +71,16 @@ impl Web {
     }
 
     fn client(&mut self, now: Time) -> Option<Action> {
-        if self.state == ClientState::Connected && self.is_done() {
-            self.state = ClientState::Closing;
+        if self.state == ConnectionProgress::Connected && self.is_done() {
+            self.state = ConnectionProgress::Closing;
             return Some(Action::Close);
         }
         if self.next > now {
             return None;
         }
         self.next = Time::MAX;
-        if self.state == ClientState::Closed {
-            self.state = ClientState::Connecting;
+        if self.state == ConnectionProgress::Closed {
+            self.state = ConnectionProgress::Connecting;
             return Some(Action::Connect);
         }
         self.asked_at = now;
@@ -100,7 +92,7 @@ impl Web {
         let requests = self.reached - self.answered;
         if requests > 0 {
             self.answered = self.reached;
-            return Some(Action::Write(requests * self.cfg.response));
+            return Some(Action::Write(requests.saturating_mul(self.cfg.response)));
         }
         std::mem::take(&mut self.closed).then_some(Action::Close)
     }
@@ -114,7 +106,7 @@ impl Dialogue for Web {
         if end == 0 { self.client(now) } else { self.server() }
     }
     fn connected(&mut self, now: Time) {
-        self.state = ClientState::Connected;
+        self.state = ConnectionProgress::Connected;
         self.next = if self.is_done() { Time::MAX } else { now };
     }
     fn received(&mut self, now: Time, end: usize, bytes: u64) {
@@ -127,7 +119,7 @@ impl Dialogue for Web {
         }
     }
     fn closed(&mut self, _: Time, end: usize, by_peer: bool) {
-        self.closed = end == 1 && by_peer;
+        self.closed |= end == 1 && by_peer;
     }
     fn sink(&self) -> Option<usize> {
         Some(0)

@@ -639,6 +639,7 @@ mod tests {
     /// Returns the processor time of this thread, ns, or `None` if this system does not report it.
     #[expect(clippy::disallowed_methods, reason = "a busy machine must not fail a test")]
     fn processor_time() -> Option<u64> {
+        std::thread::yield_now(); // brings the count up to date
         std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
     }
 

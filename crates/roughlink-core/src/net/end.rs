@@ -10,9 +10,8 @@ use crate::tcp;
 use crate::units::Time;
 use std::sync::Arc;
 
-#[expect(clippy::large_enum_variant, reason = "nearly all are TCP's, and lie beside each other")]
 pub(super) enum TransportEndpoint {
-    Tcp(tcp::TcpEndpoint),
+    Tcp(Box<tcp::TcpEndpoint>),
     Sctp(Box<sctp::SctpEndpoint>),
     /// The end is outside the network.
     Outside,
@@ -75,7 +74,7 @@ impl TransportEndpoint {
     pub(super) fn new(spec: &FlowSpec, id: FlowId, seed: &Seed) -> Self {
         match &spec.transport {
             Transport::Sctp(..) => TransportEndpoint::Sctp(Box::new(association(spec, id, seed))),
-            _ => TransportEndpoint::Tcp(connection(spec, id)),
+            _ => TransportEndpoint::Tcp(Box::new(connection(spec, id))),
         }
     }
 }

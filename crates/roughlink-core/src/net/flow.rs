@@ -2,7 +2,7 @@
 //! its `to`; packets from end 0 travel forward. An end is a TCP or SCTP endpoint or an application over datagrams, or
 //! outside the network. No end has access to the other: the flow computes values that need both, such as the age of
 //! arriving data. Results of an end outside come from the packets at its port, or from the counters of the kernels if
-//! they carry both ends ([`Network::report`](super::Network::report)).
+//! they carry both ends ([`Network::set_report`](super::Network::set_report)).
 //!
 //! Both ends of a flow are adjacent in memory. One branch separates TCP transfers inside the network from all other
 //! flows, because the packets of these transfers are the hot path.
@@ -304,7 +304,7 @@ impl NetworkFlow {
             last_delivery: *last_delivery,
             delay: RttResult::from_histogram(delay),
             // Datagrams of programs are part of the flow; a connection between programs is not.
-            rejected: self.protocols.contains(&Protocol::Tcp).then_some(0),
+            rejected: (self.protocols.contains(&Protocol::Tcp) && self.open != [true; 2]).then_some(0),
             not_run: self.open == [true; 2] && self.protocols[0] != Protocol::Udp,
             ..Default::default()
         };

@@ -24,6 +24,7 @@
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```
 
+use super::order::engine_of;
 use super::order::{GridKind, Order};
 use super::plan::ExperimentPlan;
 use super::result::{Figure, FigureKind};
@@ -31,7 +32,6 @@ use super::{Axis, Experiment, KERNEL, Point, StackChoice, assignment, file, quan
 use crate::error::LabError;
 use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
-use crate::runner::ENGINE;
 use crate::store::Records;
 use crate::watch::Watch;
 use roughlink_core::units::Time;
@@ -208,7 +208,8 @@ impl ExperimentPlan {
     /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other
     /// engines belong to no cell and are not counted.
     pub(crate) fn unknown(&self, runs: &Records) -> usize {
-        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();
+        let engine = engine_of(self.is_on_kernel());
+        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(&engine)).collect();
         let mut cells = 0;
         for cell in self.all() {
             cells += 1;

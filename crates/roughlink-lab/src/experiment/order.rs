@@ -2,13 +2,14 @@
 //! files that they read, and all settings of the grid.
 
 use crate::library::{Overrides, ScenarioFolder, ScenarioText};
-use crate::runner::ENGINE;
+use crate::runner::{ENGINE, carrier};
 use serde::{Deserialize, Serialize};
 
 /// Description of a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Engine of the results ([`ENGINE`]); other engines may give other results.
+    /// Engine of the results, and of runs on a kernel also the carrier and the kernel ([`engine_of`]); other engines may
+    /// give other results.
     pub engine: String,
     /// Kind of the grid.
     pub kind: GridKind,
@@ -74,7 +75,7 @@ impl Default for Grid {
 
 impl Order {
     pub(super) fn new(kind: GridKind, scenarios: Vec<ScenarioText>, grid: &Grid) -> Order {
-        Order { engine: ENGINE.into(), kind, scenarios, grid: grid.clone() }
+        Order { engine: engine_of(grid.on_kernel), kind, scenarios, grid: grid.clone() }
     }
 
     /// Returns the number of runs.
@@ -113,6 +114,11 @@ impl Order {
             files.iter().flat_map(|(of, files)| files.iter().map(move |(name, text)| (&**of, &**name, &**text)));
         self.give(files);
     }
+}
+
+/// Returns the engine of simulated runs, or that of runs on this machine's kernel.
+pub fn engine_of(on_kernel: bool) -> String {
+    if on_kernel { format!("{ENGINE}-{}", carrier()) } else { ENGINE.into() }
 }
 
 /// Default limit for the runs of a grid: each needs a record in memory.

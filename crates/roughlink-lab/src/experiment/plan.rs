@@ -12,7 +12,7 @@ use super::{Axis, Experiment, KERNEL, Point, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed, ScenarioText};
 use crate::metric::{self, Metric, known};
-use crate::runner::{Job, key};
+use crate::runner::{Job, carrier, kernel_release, key};
 use crate::statistics::{ConfidenceInterval, quantile, spearman, summary, wilson};
 use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
@@ -279,7 +279,7 @@ impl ExperimentPlan {
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
         let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
         match cell.stack == KERNEL {
-            true => format!("{simulated}-{CARRIER}-{}", kernel_release()),
+            true => format!("{simulated}-{}", carrier()),
             false => simulated,
         }
     }
@@ -540,15 +540,6 @@ fn own_stack(point: &Point) -> Option<&str> {
 /// Returns the label of a value for users, with the stack if the value sets one.
 fn label(point: &Point) -> String {
     own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
-}
-
-/// Hash of the source code that runs transfers on the kernel.
-const CARRIER: &str = env!("ROUGHLINK_CARRIER");
-
-/// Returns the release of the running kernel, as `uname -r` prints it.
-pub fn kernel_release() -> String {
-    let read = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-    read.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }
 
 /// Returns the indices of the `i`-th combination; the last axis varies fastest.

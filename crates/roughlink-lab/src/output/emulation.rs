@@ -94,7 +94,7 @@ impl EmulationFolder {
     /// Writes the result, and adds the TCP senders to `emulation.json`.
     pub fn finish(mut self, result: &impl Serialize, senders: &impl Serialize) -> Result<(), OutputError> {
         self.about["senders"] = json!(senders);
-        self.files.sync()?;
+        self.files.sync(self.dir.path())?;
         for (name, bytes) in [(ABOUT, pretty(&self.about)), (SUMMARY, pretty(result))] {
             self.dir.replace(name, &bytes).map_err(write_error(&self.dir.path().join(name)))?;
         }

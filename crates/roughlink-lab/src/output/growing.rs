@@ -55,9 +55,9 @@ impl GrowingFiles {
         self.for_each(OutputFile::check_path).err()
     }
 
-    /// Syncs all files to disk.
-    pub(super) fn sync(&self) -> Result<(), OutputError> {
-        self.for_each(|file, _| file.sync())
+    /// Syncs the files in `folder` to disk.
+    pub(super) fn sync(&self, folder: &Path) -> Result<(), OutputError> {
+        self.for_each(|file, path| if path.starts_with(folder) { file.sync() } else { Ok(()) })
     }
 
     fn for_each(&self, check: impl Fn(&OutputFile, &Path) -> io::Result<()>) -> Result<(), OutputError> {

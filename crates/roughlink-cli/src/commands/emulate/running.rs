@@ -132,15 +132,19 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     if !plan.quiet {
         pacing_warnings(&outcome.achieved).iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     }
-    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)).map_err(unwritten));
     let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
-    if plan.json {
-        print_json(&result)?;
+    let printed = if plan.json {
+        print_json(&result)
     } else if plan.prints_result && plan.nested {
         print_stderr(text.trim_end());
+        Ok(())
     } else if plan.prints_result {
-        print(&(show::run(&outcome.result) + &text))?;
-    }
+        print(&(show::run(&outcome.result) + &text))
+    } else {
+        Ok(())
+    };
+    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result, &senders(&outcome.achieved)).map_err(unwritten));
+    printed?;
     files.failure().map_or(kept, |e| Err(unwritten(e)))?;
     verdict(&outcome, why, &ended, most_late)?;
     match uncaptured {

@@ -116,9 +116,10 @@ impl<D: Dialogue> DialogueFlow<D> {
                     Action::Datagram(payload) => self.datagrams[i].push_back(payload),
                     Action::Connect => end.connect(),
                     Action::Write(bytes) => {
-                        let fits = self.waiting[i] + bytes <= end.room();
+                        let waiting = self.waiting[i].saturating_add(bytes);
+                        let fits = waiting <= end.room();
                         if fits || self.ends[1 - i].is_some() || self.dialogue.overflowed(now, i) {
-                            self.waiting[i] += bytes;
+                            self.waiting[i] = waiting;
                             self.flush(i);
                         }
                     }
@@ -240,7 +241,7 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
         out.delivered = self.dialogue.sink().map_or_else(|| self.delivered(0) + self.delivered(1), |_| self.received);
         out.sized = self.dialogue.has_end();
         out.failed = inside().filter_map(TcpEndpoint::failed_at).min();
-        out.rejected = Some(inside().map(TcpEndpoint::rejected).sum());
+        out.rejected = out.rejected.map(|_| inside().map(TcpEndpoint::rejected).sum());
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
         // Results are unknown if both ends are outside.
         out.application = inside().next().and_then(|_| self.dialogue.result());

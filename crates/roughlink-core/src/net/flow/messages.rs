@@ -119,6 +119,9 @@ impl MessageFlow {
 
 impl Application for MessageFlow {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, collector: &mut FlowCollector) -> bool {
+        if now < self.start {
+            return false;
+        }
         if end == 1 && p.payload() > 0 {
             collector.note_delay(self.ends[0].as_ref().and_then(|source| source.age_of(now, p)));
         }
@@ -164,6 +167,9 @@ impl Application for MessageFlow {
         out.failed = self.ends.iter().flatten().filter_map(SctpEndpoint::failed_at).min();
         if let [Some(source), Some(sink)] = &self.ends {
             out.skipped = sink.skipped_bytes(source);
+        }
+        if self.ends.iter().all(Option::is_none) {
+            return; // the results are unknown
         }
         out.application = Some(ApplicationResult::Messages(Box::new(MessagesResult {
             sent: if self.ends[0].is_some() { self.clock.due_by(end) } else { self.delivered },
