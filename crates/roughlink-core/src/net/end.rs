@@ -81,10 +81,10 @@ impl TransportEndpoint {
 
 /// Declares the methods of all endpoints. For an end outside, each method returns the value after `=`.
 macro_rules! endpoint {
-    ($($(#[$doc:meta])* [$($mut:tt)?] $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $outside:expr;)*) => {
-        /// Endpoint, as a trait so that generic code is compiled twice: for TCP alone and for any transport.
+    ($([$($mut:tt)?] $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $outside:expr;)*) => {
+        // Endpoint, as a trait so that generic code is compiled twice: for TCP alone and for any transport.
         pub(super) trait Endpoint {
-            $($(#[$doc])* fn $name(&$($mut)? self, $($arg: $type),*) -> $result;)*
+            $(fn $name(&$($mut)? self, $($arg: $type),*) -> $result;)*
         }
         impl Endpoint for tcp::TcpEndpoint {
             $(#[inline(always)] fn $name(&$($mut)? self, $($arg: $type),*) -> $result { self.$name($($arg),*) })*
@@ -111,7 +111,7 @@ endpoint! {
     [mut] wake(now: Time) -> () = ();
     [] next_wake(now: Time) -> Time = Time::MAX;
     [mut] on_link(now: Time, event: &LinkEvent) -> () = ();
-    /// Returns the time since data packet `p` left this end; `None` if that is unknown.
+    // Returns the time since data packet `p` left this end; `None` if that is unknown.
     [] age_of(now: Time, p: &Packet) -> Option<Time> = None;
     [] delivered() -> u64 = 0;
     [] peer_closed() -> bool = false;
