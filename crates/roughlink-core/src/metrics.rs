@@ -186,7 +186,8 @@ pub struct QueueResult {
     pub delay_ms: Option<RttResult>,
 }
 
-/// Report on a flow by its ends, in the network or in kernels ([`Network::set_report`](crate::net::Network::set_report)).
+/// Report on a flow by its ends, in the network or in kernels
+/// ([`Network::set_report`](crate::net::Network::set_report)).
 #[derive(Clone, Debug, Default)]
 pub struct FlowReport {
     /// Start.

@@ -197,7 +197,8 @@ impl Network {
     /// Returns an error if a flow has no path or a node has two ports.
     ///
     /// # Panics
-    /// Panics if a port is at a node that the scenario does not have, or if a flow's transport cannot carry its traffic.
+    /// Panics if a port is at a node that the scenario does not have, or if the transport of a flow cannot carry its
+    /// traffic.
     pub fn new(scenario: impl Into<Arc<Scenario>>, options: RunOptions) -> Result<Self, NetworkError> {
         let scenario = scenario.into();
         let s = &*scenario;

@@ -136,7 +136,7 @@ pub struct GatewaySpec {
 
 /// Transport of a flow.
 #[derive(Clone, Debug)]
-pub enum Transport {
+pub enum FlowTransport {
     /// UDP, without settings.
     Udp,
     /// A TCP connection. Flows with equal settings share them.
@@ -176,7 +176,7 @@ pub struct FlowSpec {
     /// Traffic of the flow.
     pub traffic: Traffic,
     /// Transport of the flow, which must suit the traffic.
-    pub transport: Transport,
+    pub transport: FlowTransport,
     /// Set for IPv6 headers, otherwise IPv4.
     pub ipv6: bool,
     /// Differentiated services codepoint of the flow's packets, both ways, 0 to 63.
@@ -189,30 +189,30 @@ impl FlowSpec {
     /// Returns true if the transport can carry the traffic.
     pub fn is_consistent(&self) -> bool {
         match (&self.transport, &self.traffic) {
-            (Transport::Udp, traffic) => traffic.is_datagrams(),
-            (Transport::Sctp(..), traffic) => matches!(traffic, Traffic::Bulk { .. } | Traffic::Messages(_)),
-            (Transport::Tcp(..), traffic) => !traffic.is_datagrams() && !matches!(traffic, Traffic::Messages(_)),
+            (FlowTransport::Udp, traffic) => traffic.is_datagrams(),
+            (FlowTransport::Sctp(..), traffic) => matches!(traffic, Traffic::Bulk { .. } | Traffic::Messages(_)),
+            (FlowTransport::Tcp(..), traffic) => !traffic.is_datagrams() && !matches!(traffic, Traffic::Messages(_)),
         }
     }
 
     /// Returns the settings of the TCP stack, if the flow uses TCP.
     pub fn tcp(&self) -> Option<&Arc<TcpConfig>> {
-        if let Transport::Tcp(config, _) = &self.transport { Some(config) } else { None }
+        if let FlowTransport::Tcp(config, _) = &self.transport { Some(config) } else { None }
     }
 
     /// Returns the congestion control, if the transport has one.
     pub fn cc(&self) -> Option<&CongestionSpec> {
         match &self.transport {
-            Transport::Udp => None,
-            Transport::Tcp(_, cc) | Transport::Sctp(_, cc) => Some(cc),
+            FlowTransport::Udp => None,
+            FlowTransport::Tcp(_, cc) | FlowTransport::Sctp(_, cc) => Some(cc),
         }
     }
 
     /// Returns the congestion control, for changes.
     pub fn cc_mut(&mut self) -> Option<&mut CongestionSpec> {
         match &mut self.transport {
-            Transport::Udp => None,
-            Transport::Tcp(_, cc) | Transport::Sctp(_, cc) => Some(cc),
+            FlowTransport::Udp => None,
+            FlowTransport::Tcp(_, cc) | FlowTransport::Sctp(_, cc) => Some(cc),
         }
     }
 
@@ -224,10 +224,10 @@ impl FlowSpec {
     /// Returns all transport protocols, the main one first: the discovery of a charging session uses UDP.
     pub fn protocols(&self) -> &'static [Protocol] {
         match (&self.transport, &self.traffic) {
-            (Transport::Tcp(..), Traffic::Request { .. }) => &[Protocol::Tcp, Protocol::Udp],
-            (Transport::Tcp(..), _) => &[Protocol::Tcp],
-            (Transport::Sctp(..), _) => &[Protocol::Sctp],
-            (Transport::Udp, _) => &[Protocol::Udp],
+            (FlowTransport::Tcp(..), Traffic::Request { .. }) => &[Protocol::Tcp, Protocol::Udp],
+            (FlowTransport::Tcp(..), _) => &[Protocol::Tcp],
+            (FlowTransport::Sctp(..), _) => &[Protocol::Sctp],
+            (FlowTransport::Udp, _) => &[Protocol::Udp],
         }
     }
 }

@@ -11,7 +11,7 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, Observer, RunLimits, RunOptions};
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, NodeSpec, Notices, Scenario, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec, NodeSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::fmt::Write as _;
@@ -188,7 +188,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 to: 2,
                 start: Time::from_millis(10 * i as u64),
                 traffic: Traffic::Bulk { bytes: Some(bytes) },
-                transport: Transport::Tcp(
+                transport: FlowTransport::Tcp(
                     Arc::clone(&tcp),
                     CongestionSpec { name: cc.into(), params: toml::Table::new(), factory: factory.clone() },
                 ),

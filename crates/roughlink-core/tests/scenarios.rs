@@ -6,7 +6,7 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::scenario::{HostInterface, NodeSpec, Scenario, Transport};
+use roughlink_core::scenario::{FlowTransport, HostInterface, NodeSpec, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use roughlink_scenario::{Warning, schema};
@@ -492,7 +492,7 @@ fn sctp_transfer_is_read() {
         )
     };
     let s = parse(&text("transport = \"sctp\"\nsctp = { streams = 4 }"));
-    let Transport::Sctp(sctp, _) = &s.flows[0].transport else { panic!("messages use SCTP") };
+    let FlowTransport::Sctp(sctp, _) = &s.flows[0].transport else { panic!("messages use SCTP") };
     assert_eq!((sctp.payload, sctp.streams, sctp.initial_rto), (1400, 4, Time::from_secs(3)));
     assert_eq!(s.flows[0].cc().unwrap().name, "sctp");
     for cc in ["", "cc = \"cubic\"", "cc = \"avoca\"\ncc_params = { inner = \"sctp\" }"] {

@@ -7,7 +7,7 @@ use roughlink_core::app::request::{
 };
 use roughlink_core::link::jitter::Distribution;
 use roughlink_core::net::{Network, RunOptions};
-use roughlink_core::scenario::{Scenario, Transport};
+use roughlink_core::scenario::{FlowTransport, Scenario};
 use roughlink_core::units::Time;
 
 /// A car at a charger; `FLOW` is replaced by keys of the session.
@@ -197,7 +197,7 @@ fn messages_may_exceed_the_send_buffer() {
 #[should_panic(expected = "a transport that can carry its traffic")]
 fn sessions_need_tcp() {
     let mut s = parse("");
-    s.flows[0].transport = Transport::Udp;
+    s.flows[0].transport = FlowTransport::Udp;
     let _ = Network::new(s, RunOptions::default());
 }
 

@@ -8,7 +8,7 @@ use super::sctp::{self, ResolvedSctp, TomlSctp};
 use super::tcp::{Common, ResolvedTcp, Sources, TomlConnection, TomlTcp, headers};
 use roughlink_core::net::routing::{Hop, Routes};
 use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Context<'_> {
             self.used.push((transport.config.stack, transport.cc));
             let ResolvedTcp { config, cc, factory, params } = transport;
             spec.transport =
-                Transport::Tcp(self.share(config), CongestionSpec { name: cc.name.into(), params, factory });
+                FlowTransport::Tcp(self.share(config), CongestionSpec { name: cc.name.into(), params, factory });
         }
     }
 
@@ -77,7 +77,7 @@ impl Context<'_> {
             self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
             let ResolvedSctp { config, cc, factory, params, .. } = sctp;
             let cc = CongestionSpec { name: cc.name.into(), params, factory };
-            spec.transport = Transport::Sctp(Arc::new(config), cc);
+            spec.transport = FlowTransport::Sctp(Arc::new(config), cc);
         }
     }
 

@@ -18,7 +18,7 @@ use roughlink_core::cc::coverage::THRESHOLD_DBM;
 use roughlink_core::link::Model;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::scenario::Notices;
-use roughlink_core::scenario::{CoverageStay, FlowSpec, LinkSpec, Transport};
+use roughlink_core::scenario::{CoverageStay, FlowSpec, FlowTransport, LinkSpec};
 use roughlink_core::units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -263,7 +263,7 @@ pub(super) fn coverage(
                     to: between.1,
                     start: stay.arrive,
                     traffic: Traffic::Cbr { rate, packet: 1000, bytes: None, stop: end },
-                    transport: Transport::Udp,
+                    transport: FlowTransport::Udp,
                     ipv6: false,
                     dscp: 0,
                     priority: None,

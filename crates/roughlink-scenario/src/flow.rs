@@ -16,7 +16,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::MAX_SEARCHED;
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -108,7 +108,7 @@ impl TomlFlow {
             to: to.unwrap_or(0),
             start,
             traffic: Traffic::Bulk { bytes: None },
-            transport: Transport::Udp,
+            transport: FlowTransport::Udp,
             ipv6: false,
             dscp: report.read(&self.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(&path, context.links, report),

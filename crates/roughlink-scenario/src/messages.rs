@@ -7,7 +7,7 @@ use super::sctp::TomlSctp;
 use super::tcp::TomlConnection;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::messages::MessagesConfig;
-use roughlink_core::scenario::{FlowSpec, Transport};
+use roughlink_core::scenario::{FlowSpec, FlowTransport};
 use roughlink_core::units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,7 +54,7 @@ impl TomlMessages {
         };
         spec.traffic = Traffic::Messages(cfg);
         context.over_sctp(spec, (self.sctp.as_deref(), &self.connection), place, report);
-        if let Transport::Sctp(sctp, _) = &spec.transport
+        if let FlowTransport::Sctp(sctp, _) = &spec.transport
             && cfg.size > sctp.rcv_buf
         {
             let message = format!("a message of {} is never delivered", Bytes(u64::from(cfg.size)));

@@ -7,7 +7,7 @@ use crate::show;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, Model, SharedConfig};
 use roughlink_core::net::{Network, RunOptions};
-use roughlink_core::scenario::{FlowSpec, Scenario, Transport};
+use roughlink_core::scenario::{FlowSpec, FlowTransport, Scenario};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{Overrides, ScenarioText, names, write_text};
 use serde_json::json;
@@ -114,9 +114,9 @@ fn direction(direction: &Direction) -> String {
 /// Describes transport, stack and congestion control of a flow.
 fn transport(flow: &FlowSpec) -> String {
     match &flow.transport {
-        Transport::Udp => "UDP".into(),
-        Transport::Sctp(_, cc) => format!("SCTP, {}", cc.name),
-        Transport::Tcp(tcp, cc) => format!("TCP, {} stack, {}", tcp.stack.name(), cc.name),
+        FlowTransport::Udp => "UDP".into(),
+        FlowTransport::Sctp(_, cc) => format!("SCTP, {}", cc.name),
+        FlowTransport::Tcp(tcp, cc) => format!("TCP, {} stack, {}", tcp.stack.name(), cc.name),
     }
 }
 

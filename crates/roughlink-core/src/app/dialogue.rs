@@ -22,7 +22,7 @@ pub enum Action {
 
 /// Progress of the connecting end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionProgress {
+pub(super) enum DialogueState {
     Closed,
     Connecting,
     Connected,

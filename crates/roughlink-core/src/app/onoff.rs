@@ -2,7 +2,7 @@
 //! ns-3's `OnOffApplication` with constant times.
 
 use super::ApplicationResult;
-use super::dialogue::{Action, ConnectionProgress, Dialogue};
+use super::dialogue::{Action, Dialogue, DialogueState};
 use crate::units::{Rate, Time};
 
 /// The keys of an on-off application.
@@ -28,7 +28,7 @@ pub struct OnOff {
     cfg: OnOffConfig,
     start: Time,
     written: u64,
-    state: ConnectionProgress,
+    state: DialogueState,
     /// Set once the writing end has closed, until the reading end closes.
     closed: bool,
 }
@@ -36,7 +36,7 @@ pub struct OnOff {
 impl OnOff {
     /// Creates an application that connects and begins with an on period at `start`.
     pub fn new(cfg: OnOffConfig, start: Time) -> Self {
-        OnOff { cfg, start, written: 0, state: ConnectionProgress::Closed, closed: false }
+        OnOff { cfg, start, written: 0, state: DialogueState::Closed, closed: false }
     }
 
     /// Returns the time of the next write; [`Time::MAX`] after the end.
@@ -77,15 +77,15 @@ impl OnOff {
 
 impl Dialogue for OnOff {
     fn next_wake(&self) -> Time {
-        if self.state == ConnectionProgress::Closed { self.start } else { self.next_write() }
+        if self.state == DialogueState::Closed { self.start } else { self.next_write() }
     }
     fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
         if end == 1 {
             return std::mem::take(&mut self.closed).then_some(Action::Close);
         }
-        if self.state == ConnectionProgress::Closed {
+        if self.state == DialogueState::Closed {
             return (self.start <= now).then(|| {
-                self.state = ConnectionProgress::Connecting;
+                self.state = DialogueState::Connecting;
                 Action::Connect
             });
         }
@@ -93,13 +93,13 @@ impl Dialogue for OnOff {
         if bytes > 0 {
             return Some(Action::Write(bytes));
         }
-        (self.state == ConnectionProgress::Connected && self.is_written()).then(|| {
-            self.state = ConnectionProgress::Closing;
+        (self.state == DialogueState::Connected && self.is_written()).then(|| {
+            self.state = DialogueState::Closing;
             Action::Close
         })
     }
     fn connected(&mut self, _: Time) {
-        self.state = ConnectionProgress::Connected;
+        self.state = DialogueState::Connected;
     }
     fn received(&mut self, _: Time, _: usize, _: u64) {}
     fn closed(&mut self, _: Time, end: usize, by_peer: bool) {

@@ -1,7 +1,7 @@
 //! Requests and responses with think time over one persistent connection, like HTTP/1.1 without pipelining.
 
 use super::ApplicationResult;
-use super::dialogue::{Action, ConnectionProgress, Dialogue};
+use super::dialogue::{Action, Dialogue, DialogueState};
 use crate::quantiles::{Histogram, RttResult};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct Web {
     cfg: WebConfig,
     /// Time of the client's next action: opening the connection, or a request; [`Time::MAX`] while it waits.
     next: Time,
-    state: ConnectionProgress,
+    state: DialogueState,
     asked_at: Time,
     asked: u64,
     /// Responses that reached the client, and how long each took.
@@ -55,7 +55,7 @@ impl Web {
         Web {
             cfg,
             next: start,
-            state: ConnectionProgress::Closed,
+            state: DialogueState::Closed,
             asked_at: Time::ZERO,
             asked: 0,
             responses: 0,
@@ -71,16 +71,16 @@ impl Web {
     }
 
     fn client(&mut self, now: Time) -> Option<Action> {
-        if self.state == ConnectionProgress::Connected && self.is_done() {
-            self.state = ConnectionProgress::Closing;
+        if self.state == DialogueState::Connected && self.is_done() {
+            self.state = DialogueState::Closing;
             return Some(Action::Close);
         }
         if self.next > now {
             return None;
         }
         self.next = Time::MAX;
-        if self.state == ConnectionProgress::Closed {
-            self.state = ConnectionProgress::Connecting;
+        if self.state == DialogueState::Closed {
+            self.state = DialogueState::Connecting;
             return Some(Action::Connect);
         }
         self.asked_at = now;
@@ -106,7 +106,7 @@ impl Dialogue for Web {
         if end == 0 { self.client(now) } else { self.server() }
     }
     fn connected(&mut self, now: Time) {
-        self.state = ConnectionProgress::Connected;
+        self.state = DialogueState::Connected;
         self.next = if self.is_done() { Time::MAX } else { now };
     }
     fn received(&mut self, now: Time, end: usize, bytes: u64) {

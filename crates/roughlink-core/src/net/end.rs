@@ -3,7 +3,7 @@
 use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
-use crate::scenario::{FlowSpec, Transport};
+use crate::scenario::{FlowSpec, FlowTransport};
 use crate::sctp;
 use crate::sender::{SenderCore, SenderStats};
 use crate::tcp;
@@ -57,13 +57,13 @@ impl<'e> Sending<'e> {
 
 /// Creates an end of a TCP connection.
 pub(super) fn connection(spec: &FlowSpec, id: FlowId) -> tcp::TcpEndpoint {
-    let Transport::Tcp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use TCP", spec.name) };
+    let FlowTransport::Tcp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use TCP", spec.name) };
     tcp::TcpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 0)
 }
 
 /// Creates an end of an SCTP association.
 pub(super) fn association(spec: &FlowSpec, id: FlowId, seed: &Seed) -> sctp::SctpEndpoint {
-    let Transport::Sctp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use SCTP", spec.name) };
+    let FlowTransport::Sctp(cfg, cc) = &spec.transport else { panic!("flow `{}` does not use SCTP", spec.name) };
     let mut endpoint = sctp::SctpEndpoint::new(id, Arc::clone(cfg), Arc::clone(&cc.factory), 1);
     let name = format!("{}.{}", spec.name, if id.reverse() { "reverse" } else { "forward" });
     endpoint.set_jitter(seed.stream(&name, "heartbeat"));
@@ -73,7 +73,7 @@ pub(super) fn association(spec: &FlowSpec, id: FlowId, seed: &Seed) -> sctp::Sct
 impl TransportEndpoint {
     pub(super) fn new(spec: &FlowSpec, id: FlowId, seed: &Seed) -> Self {
         match &spec.transport {
-            Transport::Sctp(..) => TransportEndpoint::Sctp(Box::new(association(spec, id, seed))),
+            FlowTransport::Sctp(..) => TransportEndpoint::Sctp(Box::new(association(spec, id, seed))),
             _ => TransportEndpoint::Tcp(Box::new(connection(spec, id))),
         }
     }

@@ -1,6 +1,6 @@
 //! Test whether a scenario uses random numbers.
 
-use super::{FlowSpec, Scenario, Transport};
+use super::{FlowSpec, FlowTransport, Scenario};
 use crate::link::noise::Noise;
 use crate::link::{Direction, Discipline, Model, PipeConfig};
 use crate::units::Time;
@@ -19,7 +19,7 @@ impl Scenario {
         // The receiver of data sends HEARTBEATs, with jitter, once the association is older than the interval.
         let heartbeat = |f: &FlowSpec| {
             let interval =
-                if let Transport::Sctp(sctp, _) = &f.transport { sctp.heartbeat_interval } else { Time::ZERO };
+                if let FlowTransport::Sctp(sctp, _) = &f.transport { sctp.heartbeat_interval } else { Time::ZERO };
             !interval.is_zero() && f.start + interval < self.duration
         };
         self.links.iter().any(|l| link(&l.model)) || self.flows.iter().any(|f| f.traffic.is_random() || heartbeat(f))

@@ -10,7 +10,7 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::queue::{BucketConfig, CodelConfig};
 use roughlink_core::link::timeline::{Opportunities, OutagePolicy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, LinkSpec, NodeSpec, Notices, Scenario, Transport};
+use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec, NodeSpec, Notices, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, LossRecovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::sync::Arc;
@@ -170,11 +170,11 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
             let start = Time::from_millis(start);
             let (transport, traffic) = if kind == 0 {
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
-                (Transport::Udp, traffic)
+                (FlowTransport::Udp, traffic)
             } else {
                 let factory = algorithm.default_factory(tcp.stack.name());
                 let cc = CongestionSpec { name: algorithm.name.into(), params: toml::Table::new(), factory };
-                (Transport::Tcp(Arc::new(tcp), cc), Traffic::Bulk { bytes: Some(bytes) })
+                (FlowTransport::Tcp(Arc::new(tcp), cc), Traffic::Bulk { bytes: Some(bytes) })
             };
             FlowSpec {
                 name: format!("flow {index}"),

@@ -3,7 +3,7 @@
 use super::script::{Assertion, Event, Options, Script, Segment, When};
 use roughlink_core::cc::{Factory, Permit};
 use roughlink_core::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
-use roughlink_core::scenario::Transport;
+use roughlink_core::scenario::FlowTransport;
 use roughlink_core::tcp::{TcpConfig, TcpEndpoint};
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
     file.extend(rest.parse::<toml::Table>().expect("TOML"));
     let (mut s, _) = roughlink_scenario::parse(&file.to_string(), "script", &[], &|_| Err("no files".into()))
         .map_err(|e| format!("header: {e}"))?;
-    let Transport::Tcp(tcp, cc) = s.flows.remove(0).transport else { panic!("a transfer uses TCP") };
+    let FlowTransport::Tcp(tcp, cc) = s.flows.remove(0).transport else { panic!("a transfer uses TCP") };
     Ok((tcp, cc.factory))
 }
 
