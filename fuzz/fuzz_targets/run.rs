@@ -17,11 +17,7 @@ struct Invariants;
 impl Observer for Invariants {
     fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
         match event {
-            NetworkEvent::Sender { sender, .. } => {
-                if let Sending::Tcp(sender) = sender {
-                    sender.check();
-                }
-            }
+            NetworkEvent::Sender { sender: Sending::Tcp(sender), .. } => sender.check(),
             NetworkEvent::End { slots, held } => {
                 assert_eq!(slots, held, "side slots leak");
             }
