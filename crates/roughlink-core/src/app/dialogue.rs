@@ -14,7 +14,7 @@ pub enum Action {
     Datagram(u16),
     /// Open the connection.
     Connect,
-    /// Write this many bytes to the connection.
+    /// Write this many bytes to the connection, once it is open and its send buffer has room.
     Write(u64),
     /// Close the connection after the written data.
     Close,
@@ -36,7 +36,7 @@ pub trait Dialogue {
     fn next_wake(&self) -> Time;
     /// Processes timers due at `now`.
     fn wake(&mut self, _now: Time) {}
-    /// Returns the next action of `end`.
+    /// Returns the next action of `end` that is due at `now`.
     fn transmit(&mut self, now: Time, end: usize) -> Option<Action>;
     /// Handles the completion of the handshake at end 0.
     fn connected(&mut self, _now: Time) {}

@@ -116,7 +116,7 @@ impl Order {
     }
 }
 
-/// Returns the engine of simulated runs, or that of runs on this machine's kernel.
+/// Returns the engine of simulated runs, or of runs on this machine's kernel.
 pub fn engine_of(on_kernel: bool) -> String {
     if on_kernel { format!("{ENGINE}-{}", carrier()) } else { ENGINE.into() }
 }
