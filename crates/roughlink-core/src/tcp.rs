@@ -489,7 +489,7 @@ impl TcpEndpoint {
     /// if there is no room for any; a separate acknowledgment must then follow.
     #[inline(never)]
     fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
-        let mss = self.snd.as_ref().map_or(0, |s| s.flow().mss);
+        let mss = self.snd.as_ref().map_or(0, |s| s.core().flow().mss);
         let room = if len == 0 { 4 } else { (mss.saturating_sub(len + 4) / 8) as usize };
         if room == 0 {
             return false;

@@ -182,7 +182,7 @@ fn stopped_reader_blocks_the_writer() {
         exchange(&mut pair, Time::from_secs(second));
     }
     assert_eq!(pair[1].poll_event(), Some(Event::Readable));
-    assert_eq!(pair[0].endpoint().sender().unwrap().flow().send_window, 0);
+    assert_eq!(pair[0].endpoint().sender().unwrap().core().flow().send_window, 0);
     assert_eq!(pair[0].poll_event(), None, "nothing has become of the closed window");
     let mut read = 0;
     for second in 20..2_000 {

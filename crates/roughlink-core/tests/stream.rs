@@ -154,7 +154,8 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
             }
         }
     }
-    let states = streams.each_ref().map(|s| (s.endpoint().state(), s.endpoint().sender().map(|s| s.flow().clone())));
+    let states =
+        streams.each_ref().map(|s| (s.endpoint().state(), s.endpoint().sender().map(|s| s.core().flow().clone())));
     Err(format!("it does not end: {now}, read {:?}, {states:?}", read.each_ref().map(Vec::len)))
 }
 
@@ -220,7 +221,7 @@ fn stopped_reader_blocks_the_writer() {
     assert_eq!((b.poll_event(), b.poll_event()), (Some(Event::Readable), None));
     assert_eq!((a.poll_event(), a.poll_event()), (Some(Event::Writable), None));
     assert_eq!(a.write(&bytes[10_000..]), 4_000);
-    assert_eq!(a.endpoint().sender().unwrap().flow().send_window, 0);
+    assert_eq!(a.endpoint().sender().unwrap().core().flow().send_window, 0);
     let mut got = Vec::new();
     let mut written = 14_000;
     let mut part = [0; 1_000];

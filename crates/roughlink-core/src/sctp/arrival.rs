@@ -90,7 +90,7 @@ impl SctpEndpoint {
                 snd.on_sack(now, acknowledged, u64::from(p.tsval), gaps.gaps());
             }
             Chunk::Shutdown => {
-                let window = snd.flow().send_window;
+                let window = snd.core().flow().send_window;
                 snd.on_sack(now, acknowledged, window, &[]);
                 snd.stop_endless();
                 self.offered = None;

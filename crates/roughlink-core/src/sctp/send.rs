@@ -7,9 +7,9 @@ use super::config::SctpConfig;
 use super::messages::SendQueue;
 use super::outstanding::{ChunkState, NewlyCovered, Outstanding, SentChunk};
 use super::part::MessagePart;
-use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
+use crate::cc::{self, Ack, Congestion, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
-use crate::sender::{Newest, Patience, SenderCore, SenderStats};
+use crate::sender::{Newest, Patience, SenderCore};
 use crate::units::{Rate, Time};
 use std::ops::Range;
 use std::sync::Arc;
@@ -148,21 +148,9 @@ impl SctpSender {
     pub fn bytes(&self) -> usize {
         self.queue.memory() + self.messages.memory()
     }
-    /// Returns the state of congestion control and association, for traces. Offsets count bytes of user data from 0.
-    pub fn flow(&self) -> &Flow {
-        &self.core.flow
-    }
-    /// Returns the congestion control.
-    pub fn cc(&self) -> &dyn CongestionControl {
-        self.core.cc()
-    }
     /// Returns the part common to all transports.
     pub fn core(&self) -> &SenderCore {
         &self.core
-    }
-    /// Returns the counters.
-    pub fn stats(&self) -> &SenderStats {
-        &self.core.stats
     }
     /// Abandons messages beyond `lifetime` or `max_retransmissions`, if they have not left or one of their chunks is
     /// lost (RFC 3758 section 3.5, RFC 7496 section 3.1). Late messages without a lost chunk may still arrive.

@@ -124,7 +124,7 @@ fn association_runs_from_init_to_shutdown_complete() {
     assert_eq!(c.ends[1].rcv.log, [(0, 0, 1452), (0, 1, 548)]);
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()) && c.ends[1].peer_closed());
     assert_eq!(c.sides.in_use(), 0);
-    let rtt = &c.ends[0].sender().unwrap().flow().srtt;
+    let rtt = &c.ends[0].sender().unwrap().core().flow().srtt;
     assert_eq!(*rtt, ms(40));
 }
 
@@ -305,7 +305,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
     let gaps: Vec<u64> = data.windows(2).map(|w| (w[1] - w[0]).as_millis() / 1000).collect();
     assert_eq!(gaps, [2, 4, 8, 16, 32, 60, 60]);
     let s = c.ends[0].sender().unwrap();
-    assert_eq!((c.ends[0].failed(), s.stats().timeouts, s.cc().trace().cwnd), (true, 7, 1452));
+    assert_eq!((c.ends[0].failed(), s.core().stats().timeouts, s.core().cc().trace().cwnd), (true, 7, 1452));
 }
 
 #[test]
@@ -320,7 +320,10 @@ fn three_miss_indications_trigger_a_fast_retransmit() {
         assert_eq!((again.0, again.2.seq), (ms(at), u32::MAX - 5));
         let s = c.ends[0].sender().unwrap();
         let fast = u64::from(reports == 3);
-        assert_eq!((s.stats().fast_recoveries, s.stats().timeouts, s.stats().retransmits), (fast, 1 - fast, 1));
+        assert_eq!(
+            (s.core().stats().fast_recoveries, s.core().stats().timeouts, s.core().stats().retransmits),
+            (fast, 1 - fast, 1)
+        );
         assert_eq!(c.ends[1].delivered(), 4 * 1452);
     }
 }
@@ -337,7 +340,7 @@ fn lost_fast_retransmission_waits_for_t3() {
     });
     c.run_until(ms(60_000));
     let s = c.ends[0].sender().unwrap();
-    assert_eq!((s.stats().fast_recoveries, s.stats().timeouts), (1, 1));
+    assert_eq!((s.core().stats().fast_recoveries, s.core().stats().timeouts), (1, 1));
     assert_eq!(c.ends[1].delivered(), 40 * 1452);
 }
 
@@ -380,7 +383,7 @@ fn coverage_ends_with_a_forward_tsn() {
     c.run_until(ms(10_530));
     let s = c.ends[0].sender().unwrap();
     assert!(c.ends[1].delivered() > delivered + 50_000);
-    assert_eq!((s.stats().timeouts, s.stats().retransmits), (0, 0));
+    assert_eq!((s.core().stats().timeouts, s.core().stats().retransmits), (0, 0));
     check_log(&c.ends[1], 3);
     // A FORWARD TSN that is lost leaves again when coverage is back.
     c.up = false;
@@ -404,7 +407,7 @@ fn hold_freezes_the_association_and_releases_it_at_once() {
         c.up = false; // 25 ms of data are lost before the sender is notified
         c.run_until(ms(825));
         c.set_link(0, false);
-        assert!(c.ends[0].sender().unwrap().flow().outstanding > 0);
+        assert!(c.ends[0].sender().unwrap().core().flow().outstanding > 0);
         c.run_until(ms(3_600_000));
         assert_eq!(c.sent_between(0, ms(825), ms(3_600_000)).count(), 0, "{inner}");
         let before = c.ends[1].delivered();
@@ -417,11 +420,11 @@ fn hold_freezes_the_association_and_releases_it_at_once() {
         let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
         assert_eq!((first.chunk(), first.seq), (Some(Chunk::Data), head.seq));
         let s = c.ends[0].sender().unwrap();
-        assert_eq!((s.flow().rto, s.flow().srtt), (ms(1_000), Time::ZERO), "initial again");
+        assert_eq!((s.core().flow().rto, s.core().flow().srtt), (ms(1_000), Time::ZERO), "initial again");
         c.run_until(c.now + ms(900));
         let s = c.ends[0].sender().unwrap();
         assert!(c.ends[1].delivered() > before + 50_000, "{inner}: {}", c.ends[1].delivered() - before);
-        assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{inner}");
+        assert_eq!((s.core().stats().timeouts, s.core().stats().fast_recoveries), (0, 0), "{inner}");
         check_log(&c.ends[1], 1);
     }
 }
@@ -443,7 +446,7 @@ fn without_avoca_t3_outlasts_the_outage() {
         while c.ends[1].delivered() == before {
             c.run_until(c.now + ms(10));
         }
-        (c.now, c.ends[0].sender().unwrap().stats().timeouts)
+        (c.now, c.ends[0].sender().unwrap().core().stats().timeouts)
     };
     let (plain, timeouts) = resumes("sctp", false);
     assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
@@ -480,8 +483,8 @@ fn lost_recent_head_is_repaired_without_a_timeout() {
     let before = c.ends[1].delivered();
     c.run_until(ms(1_700));
     let s = c.ends[0].sender().unwrap();
-    assert!(s.stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000);
-    assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0));
+    assert!(s.core().stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000);
+    assert_eq!((s.core().stats().timeouts, s.core().stats().fast_recoveries), (0, 0));
 }
 
 proptest! {
@@ -504,7 +507,8 @@ proptest! {
         }
         c.run_until(c.now + Time::from_secs(60));
         let s = c.ends[0].sender().unwrap();
-        prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
+        let stats = s.core().stats();
+ prop_assert_eq!((c.ends[1].delivered(), stats.retransmits, stats.timeouts), (1_000_000, 0, 0));
     }
 
     /// With any impairment of the channel and any change of the link, every byte arrives once and in order.
@@ -548,6 +552,6 @@ proptest! {
             prop_assert_eq!((c.ends[1].delivered(), given_up), (bytes, 0));
         }
         let s = c.ends[0].sender().unwrap();
-        prop_assert_eq!((s.flow().in_flight, s.flow().outstanding, c.sides.in_use()), (0, 0, 0));
+        prop_assert_eq!((s.core().flow().in_flight, s.core().flow().outstanding, c.sides.in_use()), (0, 0, 0));
     }
 }

@@ -52,7 +52,9 @@ fn small_messages_of_both_ends_take_one_segment_each() {
         assert_eq!((p.sizes(0), p.sizes(1)), (vec![42, 29, 57, 21], vec![12, 31, 52, 27]), "{stack:?}");
         assert!(p.data().iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
         assert_eq!(p.ends.each_ref().map(TcpEndpoint::delivered), [122, 149]);
-        assert!(p.ends.iter().all(|e| e.sender().unwrap().stats().retransmits == 0 && e.sender().unwrap().idle()));
+        assert!(
+            p.ends.iter().all(|e| e.sender().unwrap().core().stats().retransmits == 0 && e.sender().unwrap().idle())
+        );
     }
 }
 
@@ -140,7 +142,7 @@ fn sack_blocks_leave_room_for_full_segments() {
         assert!(longest(true) <= longest(false), "{stack:?}");
         let reported = |i: usize| p.sent.iter().any(|s| s.1 == i && s.2.sacks() > 0);
         assert!(reported(0) && reported(1), "{stack:?}");
-        let again: u64 = p.ends.iter().map(|e| e.sender().unwrap().stats().retransmits).sum();
+        let again: u64 = p.ends.iter().map(|e| e.sender().unwrap().core().stats().retransmits).sum();
         assert!(again < 2 * p.lost.len() as u64, "{stack:?}: {again} for {} that were lost", p.lost.len());
     }
 }
@@ -185,7 +187,7 @@ fn closed_connection_needs_no_wakeup() {
     let reset = stray(&p, flags::RST, 0);
     p.ends[1].receive(MS(101), &reset, &Sides::default());
     assert_eq!(p.ends[1].next_wake(MS(101)), Time::MAX);
-    assert_eq!(p.ends[1].sender().unwrap().stats().timeouts, 0);
+    assert_eq!(p.ends[1].sender().unwrap().core().stats().timeouts, 0);
 }
 
 #[test]

@@ -118,7 +118,7 @@ mod tests {
                 p.marked = (0..100).collect();
                 p.run(Time::from_millis(50), Time::from_secs(2));
                 let both = ecn == [true, true];
-                let reductions = p.ends[0].sender().unwrap().stats().ecn_reductions;
+                let reductions = p.ends[0].sender().unwrap().core().stats().ecn_reductions;
                 assert_eq!((p.ends[1].delivered(), reductions > 0), (5000, both), "{stack:?} {ecn:?}");
                 assert!(p.data().iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
             }
@@ -177,7 +177,7 @@ mod tests {
                     (rounds, round_ends) = (rounds + 1, at + Time::from_millis(20));
                 }
             }
-            let stats = p.ends[0].sender().unwrap().stats();
+            let stats = p.ends[0].sender().unwrap().core().stats();
             let seen = p.data().iter().enumerate().any(|(i, d)| {
                 marked.contains(&i) && !lost.contains(&i) && d.2.ecn() == Ecn::Ect0
             });

@@ -143,13 +143,16 @@ mod tests {
             c.run_until(ms(500));
             let sent = c.sent_between(0, Time::ZERO, Time::MAX).count();
             c.set_link(0, false);
-            let rto = c.ends[0].sender().unwrap().flow().rto;
-            let outstanding = c.ends[0].sender().unwrap().flow().outstanding;
+            let rto = c.ends[0].sender().unwrap().core().flow().rto;
+            let outstanding = c.ends[0].sender().unwrap().core().flow().outstanding;
             assert!(outstanding > 0);
             c.run_until(ms(7_200_000));
             assert_eq!(c.sent_between(0, Time::ZERO, Time::MAX).count(), sent, "{stack:?}");
             let s = c.ends[0].sender().unwrap();
-            assert_eq!((s.flow().rto, s.flow().outstanding, s.stats().timeouts), (rto, outstanding, 0));
+            assert_eq!(
+                (s.core().flow().rto, s.core().flow().outstanding, s.core().stats().timeouts),
+                (rto, outstanding, 0)
+            );
             let delivered = c.ends[1].delivered();
             c.set_link(0, true);
             let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
@@ -157,7 +160,7 @@ mod tests {
             c.run_until(ms(7_201_000));
             let s = c.ends[0].sender().unwrap();
             assert!(c.ends[1].delivered() > delivered + 200_000, "{stack:?}: {}", c.ends[1].delivered() - delivered);
-            assert_eq!((s.stats().timeouts, c.ends[0].failed()), (0, false), "{stack:?}");
+            assert_eq!((s.core().stats().timeouts, c.ends[0].failed()), (0, false), "{stack:?}");
         }
     }
 
@@ -169,15 +172,15 @@ mod tests {
             c.up = false; // the host is notified late: time-outs back off
             c.run_until(ms(10_000));
             let s = c.ends[0].sender().unwrap();
-            assert!(s.stats().timeouts >= 2 && s.flow().rto >= ms(4_000));
+            assert!(s.core().stats().timeouts >= 2 && s.core().flow().rto >= ms(4_000));
             let retries = s.core.retries;
             assert!(retries >= 2);
             c.set_link(0, false);
             c.run_until(ms(60_000));
             c.set_link(0, true);
             let s = c.ends[0].sender().unwrap();
-            assert_eq!((s.core.retries, s.flow().srtt.is_zero()), (0, initial));
-            assert_eq!(s.flow().rto, if initial { ms(3_000) } else { ms(200) });
+            assert_eq!((s.core.retries, s.core().flow().srtt.is_zero()), (0, initial));
+            assert_eq!(s.core().flow().rto, if initial { ms(3_000) } else { ms(200) });
         }
     }
 
@@ -243,8 +246,8 @@ mod tests {
             let next = s.sent();
             assert!(!next.is_empty() && next.iter().all(|p| p.seq > last.seq), "{stack:?}");
             let s = s.e.sender().unwrap();
-            assert_eq!((s.stats().retransmits, s.stats().timeouts), (1, 0), "{stack:?}");
-            assert_eq!(s.flow().state, CongestionState::Open);
+            assert_eq!((s.core().stats().retransmits, s.core().stats().timeouts), (1, 0), "{stack:?}");
+            assert_eq!(s.core().flow().state, CongestionState::Open);
         }
     }
 
@@ -256,14 +259,22 @@ mod tests {
             let last = flight.last().unwrap();
             s.sent();
             s.now += ms(40);
-            let window = s.e.sender().unwrap().cc().trace().cwnd;
+            let window = s.e.sender().unwrap().core().cc().trace().cwnd;
             s.ack(flight[1].seq, &[(flight[3].seq, last.seq + last.payload())]);
             let again: Vec<u32> = s.sent().iter().map(|p| p.seq).filter(|seq| *seq <= last.seq).collect();
             assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
             let s = s.e.sender().unwrap();
-            assert!(s.cc().trace().cwnd >= window, "no loss was reported");
-            assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
-            assert_eq!((s.stats().retransmits, s.stats().fast_recoveries, s.stats().timeouts), (3, 0, 0), "{stack:?}");
+            assert!(s.core().cc().trace().cwnd >= window, "no loss was reported");
+            assert!(
+                s.core().flow().latest_rtt < ms(100),
+                "{stack:?}: no sample spans the outage: {}",
+                s.core().flow().latest_rtt
+            );
+            assert_eq!(
+                (s.core().stats().retransmits, s.core().stats().fast_recoveries, s.core().stats().timeouts),
+                (3, 0, 0),
+                "{stack:?}"
+            );
         }
     }
 
@@ -299,7 +310,7 @@ mod tests {
             c.run_until(ms(31_000));
             let s = c.ends[0].sender().unwrap();
             assert!(c.ends[1].delivered() > before + 100_000, "{stack:?}: {}", c.ends[1].delivered() - before);
-            assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{stack:?}");
+            assert_eq!((s.core().stats().timeouts, s.core().stats().fast_recoveries), (0, 0), "{stack:?}");
             c.run_until(ms(60_000));
             assert_eq!(c.ends[1].delivered(), 3_000_000);
         }
@@ -362,7 +373,7 @@ mod tests {
                 assert_eq!(c.ends[0].next_wake(c.now), c.now + c.ends[0].cfg.syn_rto, "not backed off");
                 c.run_until(c.now + ms(1_000));
                 assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?} {down}");
-                let rtt = c.ends[0].sender().unwrap().stats().rtt.max();
+                let rtt = c.ends[0].sender().unwrap().core().stats().rtt.max();
                 assert!(rtt < Some(ms(400).0), "{stack:?}: no sample spans the outage: {rtt:?}");
             }
         }
@@ -382,7 +393,7 @@ mod tests {
                 c.run_until(ms(held.max(40)));
                 let syns = c.sent_between(0, ms(0), c.now).filter(|s| s.2.is(flags::SYN)).count();
                 assert_eq!(
-                    (syns, c.ends[0].sender().unwrap().stats().rtt.count()),
+                    (syns, c.ends[0].sender().unwrap().core().stats().rtt.count()),
                     (1, u64::from(sampled)),
                     "{stack:?}"
                 );
@@ -406,59 +417,64 @@ mod tests {
             let before = c.ends[1].delivered();
             c.run_until(ms(1_400));
             let s = c.ends[0].sender().unwrap();
-            assert!(s.stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000, "{stack:?} {:?}", s.stats());
-            assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{stack:?}");
+            assert!(
+                s.core().stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000,
+                "{stack:?} {:?}",
+                s.core().stats()
+            );
+            assert_eq!((s.core().stats().timeouts, s.core().stats().fast_recoveries), (0, 0), "{stack:?}");
         }
     }
 
     proptest! {
-        #[test]
-        fn flapping_coverage_causes_no_duplicates(
-            stack in 0_usize..4,
-            reset in any::<bool>(),
-            flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30),
-        ) {
-            let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 1_000_000, 1);
-            for (covered, not) in flaps {
-                c.run_until(c.now + ms(covered));
-                c.notify_link(0, false);
-                c.run_until(c.now + ms(not));
-                c.notify_link(0, true);
-            }
-            c.run_until(c.now + Time::from_secs(60));
-            let s = c.ends[0].sender().unwrap();
-            prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
-        }
+           #[test]
+           fn flapping_coverage_causes_no_duplicates(
+               stack in 0_usize..4,
+               reset in any::<bool>(),
+               flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30),
+           ) {
+               let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 1_000_000, 1);
+               for (covered, not) in flaps {
+                   c.run_until(c.now + ms(covered));
+                   c.notify_link(0, false);
+                   c.run_until(c.now + ms(not));
+                   c.notify_link(0, true);
+               }
+               c.run_until(c.now + Time::from_secs(60));
+               let s = c.ends[0].sender().unwrap();
+               let stats = s.core().stats();
+    prop_assert_eq!((c.ends[1].delivered(), stats.retransmits, stats.timeouts), (1_000_000, 0, 0));
+           }
 
-        #[test]
-        fn transfer_completes_after_any_link_changes(
-            stack in 0_usize..4,
-            reset in any::<bool>(),
-            seed in any::<u64>(),
-            loss in 0.0..0.05_f64,
-            flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20),
-        ) {
-            let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 400_000, seed);
-            c.impairments.loss = loss;
-            let mut up = true;
-            for (after, notice, real) in flaps {
-                c.run_until(c.now + ms(after));
-                up = !up;
-                if real {
-                    c.up = up; // else only the signal fades
-                }
-                c.run_until(c.now + ms(notice));
-                if !c.ends[0].is_done() {
-                    c.notify_link(0, up);
-                }
-            }
-            c.up = true;
-            c.impairments.loss = 0.0;
-            c.notify_link(0, true);
-            c.run_until(c.now + Time::from_secs(180));
-            prop_assert_eq!(c.ends[1].delivered(), 400_000);
-            prop_assert!(!c.ends[0].failed());
-            prop_assert_eq!(c.sides.in_use(), 0);
-        }
-    }
+           #[test]
+           fn transfer_completes_after_any_link_changes(
+               stack in 0_usize..4,
+               reset in any::<bool>(),
+               seed in any::<u64>(),
+               loss in 0.0..0.05_f64,
+               flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20),
+           ) {
+               let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 400_000, seed);
+               c.impairments.loss = loss;
+               let mut up = true;
+               for (after, notice, real) in flaps {
+                   c.run_until(c.now + ms(after));
+                   up = !up;
+                   if real {
+                       c.up = up; // else only the signal fades
+                   }
+                   c.run_until(c.now + ms(notice));
+                   if !c.ends[0].is_done() {
+                       c.notify_link(0, up);
+                   }
+               }
+               c.up = true;
+               c.impairments.loss = 0.0;
+               c.notify_link(0, true);
+               c.run_until(c.now + Time::from_secs(180));
+               prop_assert_eq!(c.ends[1].delivered(), 400_000);
+               prop_assert!(!c.ends[0].failed());
+               prop_assert_eq!(c.sides.in_use(), 0);
+           }
+       }
 }

@@ -154,7 +154,7 @@ mod tests {
             p.ends[0].write(1_000);
             p.run(S(5 + 2 * i), S(7 + 2 * i));
         }
-        assert_eq!(p.ends[0].sender().unwrap().flow().state, CongestionState::Open);
+        assert_eq!(p.ends[0].sender().unwrap().core().flow().state, CongestionState::Open);
         p.up = false;
         let start = S(5 + 2 * rounds);
         p.ends[0].write(1_000);
@@ -220,7 +220,7 @@ mod tests {
         p.run(Time::ZERO, S(5));
         p.ends[0].write(20_000);
         p.run(S(5), S(3_000));
-        assert!(!p.ends[0].failed() && p.ends[0].sender().unwrap().flow().send_window == 0);
+        assert!(!p.ends[0].failed() && p.ends[0].sender().unwrap().core().flow().send_window == 0);
         p.up = false;
         p.run(S(3_000), S(4_000));
         p.ends[0].failed_at()

@@ -130,7 +130,7 @@ impl TcpEndpoint {
         let window = u64::from(p.window) << self.peer_shift;
         let age = Time::from_millis(self.rcv.peer.age(p.tsval).max(0) as u64);
         p.ack == self.iss.wrapping_add(snd.una() as u32)
-            && (1..=snd.flow().send_window).contains(&window)
+            && (1..=snd.core().flow().send_window).contains(&window)
             && age <= snd.core.rtt.rto() + snd.core.rtt.rto() / 5
     }
 

@@ -16,8 +16,8 @@ use super::config::{AUTO_SEND_BUFFER, Buffer, CwndLimited, LossRecovery, TcpConf
 use super::prr::Prr;
 use super::rtt_sample::RttSample;
 use super::scoreboard::{PUSHED, Scoreboard};
-use crate::cc::{CongestionControl, CongestionState, Flow, Sent};
-use crate::sender::{SenderCore, SenderStats};
+use crate::cc::{CongestionState, Flow, Sent};
+use crate::sender::SenderCore;
 use crate::units::{Rate, Time};
 use burst::Burst;
 use ecn::EcnSender;
@@ -266,21 +266,9 @@ impl TcpSender {
     pub fn bytes(&self) -> usize {
         self.board.bytes()
     }
-    /// Returns the state of congestion control and connection, for traces.
-    pub fn flow(&self) -> &Flow {
-        &self.core.flow
-    }
-    /// Returns the congestion control.
-    pub fn cc(&self) -> &dyn CongestionControl {
-        self.core.cc()
-    }
     /// Returns the part common to all transports.
     pub fn core(&self) -> &SenderCore {
         &self.core
-    }
-    /// Returns the counters.
-    pub fn stats(&self) -> &SenderStats {
-        &self.core.stats
     }
     /// Returns the first unacknowledged offset.
     #[inline]

@@ -113,7 +113,7 @@ impl Player {
     fn advance(&mut self, to: Time) -> Result<(), String> {
         for _ in 0..1000 {
             let at = self.endpoint.next_wake(self.clock);
-            let persisting = self.endpoint.sender().is_some_and(|s| s.idle() && s.flow().send_window == 0);
+            let persisting = self.endpoint.sender().is_some_and(|s| s.idle() && s.core().flow().send_window == 0);
             if at > to || (self.without_persist && persisting) {
                 return Ok(());
             }
@@ -144,7 +144,7 @@ impl Player {
     fn expect(&mut self, from: Time, to: Time, want: &Segment) -> Result<(), String> {
         self.advance(to + SLACK)?;
         self.base = to;
-        let mss = self.endpoint.sender().map_or(1, |s| u64::from(s.flow().mss));
+        let mss = self.endpoint.sender().map_or(1, |s| u64::from(s.core().flow().mss));
         let (mut seq, mut left) = (want.seq, want.len);
         loop {
             let Some((at, p)) = self.out.pop_front() else { return Err("nothing left".into()) };
@@ -276,7 +276,7 @@ impl Player {
             _ => {}
         }
         let Some(s) = e.sender() else { return Err("there is no sender yet".into()) };
-        let (flow, vitals) = (s.flow(), s.cc().trace());
+        let (flow, vitals) = (s.core().flow(), s.core().cc().trace());
         let mss = f64::from(flow.mss);
         let bytes = |n: u64| numbers(n as f64, mss, a);
         match a.name.as_str() {
@@ -284,21 +284,21 @@ impl Player {
             "cwnd" => bytes(vitals.cwnd),
             "ssthresh" => bytes(vitals.ssthresh),
             "in_flight" => bytes(flow.in_flight),
-            "window" => match s.cc().permit(flow) {
+            "window" => match s.core().cc().permit(flow) {
                 Permit::Send { window, .. } => bytes(window),
                 _ => Err("it holds".into()),
             },
             "mss" => numbers(mss, 1.0, a),
             "peer_window" => numbers(flow.send_window as f64, 1.0, a),
-            "retransmits" => numbers(s.stats().retransmits as f64, 1.0, a),
-            "fast_recoveries" => numbers(s.stats().fast_recoveries as f64, 1.0, a),
-            "timeouts" => numbers(s.stats().timeouts as f64, 1.0, a),
-            "undos" => numbers(s.stats().undos as f64, 1.0, a),
-            "ecn_reductions" => numbers(s.stats().ecn_reductions as f64, 1.0, a),
-            "probes" => numbers(s.stats().probes as f64, 1.0, a),
+            "retransmits" => numbers(s.core().stats().retransmits as f64, 1.0, a),
+            "fast_recoveries" => numbers(s.core().stats().fast_recoveries as f64, 1.0, a),
+            "timeouts" => numbers(s.core().stats().timeouts as f64, 1.0, a),
+            "undos" => numbers(s.core().stats().undos as f64, 1.0, a),
+            "ecn_reductions" => numbers(s.core().stats().ecn_reductions as f64, 1.0, a),
+            "probes" => numbers(s.core().stats().probes as f64, 1.0, a),
             "rto_ms" => numbers(flow.rto.as_millis_f64(), 1.0, a),
             "srtt_ms" => numbers(flow.srtt.as_millis_f64(), 1.0, a),
-            "rtt_samples" => numbers(s.stats().rtt.count() as f64, 1.0, a),
+            "rtt_samples" => numbers(s.core().stats().rtt.count() as f64, 1.0, a),
             name => Err(format!("there is no `{name}` to ask for")),
         }
     }

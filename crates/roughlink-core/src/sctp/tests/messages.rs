@@ -72,7 +72,7 @@ fn a_lost_message_is_abandoned_after_its_lifetime() {
         write(&mut c, 0, 200);
         c.run_until(ms(1_400));
         assert_eq!(read(&mut c), [(2, 200)], "a FORWARD TSN came before it");
-        assert_eq!(c.ends[0].sender().unwrap().stats().retransmits, 0);
+        assert_eq!(c.ends[0].sender().unwrap().core().stats().retransmits, 0);
         c.ends[0].close();
         c.pump(0);
         c.run_until(ms(9_000));
@@ -104,7 +104,7 @@ fn a_message_is_abandoned_as_a_whole() {
     write(&mut c, 0, 10);
     c.run_until(ms(5_000));
     assert_eq!((read(&mut c).iter().map(|m| m.1).collect::<Vec<_>>(), abandoned(&c).0), (vec![10], 1));
-    assert!(c.ends[0].sender().unwrap().stats().segments < 50, "most of it never left");
+    assert!(c.ends[0].sender().unwrap().core().stats().segments < 50, "most of it never left");
     assert_eq!((c.ends[1].skipped(), c.sides.in_use()), (1, 0));
 }
 
@@ -185,6 +185,6 @@ proptest! {
             prop_assert_eq!((delivered.len() as u64, got, lost), (sent, bytes, 0));
         }
         let s = c.ends[0].sender().unwrap();
-        prop_assert_eq!((s.flow().in_flight, s.flow().outstanding, c.sides.in_use()), (0, 0, 0));
+        prop_assert_eq!((s.core().flow().in_flight, s.core().flow().outstanding, c.sides.in_use()), (0, 0, 0));
     }
 }

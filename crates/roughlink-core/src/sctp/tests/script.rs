@@ -71,7 +71,8 @@ fn closed_window_is_probed_without_failure() {
     let gaps: Vec<u64> = at.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!((at[0], &gaps[..]), (1_040, &[1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000][..]));
     let snd = s.e.sender().unwrap();
-    assert_eq!((snd.stats().timeouts, snd.gave_up(), snd.cc().trace().cwnd), (0, false, 4404)); // cwnd was never full
+    let core = snd.core();
+    assert_eq!((core.stats().timeouts, snd.gave_up(), core.cc().trace().cwnd), (0, false, 4404)); // cwnd was never full
     s.sack(2, 100_000, &[]);
     let sent = s.sent();
     assert_eq!((sent[0].seq, sent.len() > 2), (u32::MAX - 3, true), "the probe again, and more");
@@ -138,7 +139,7 @@ fn fast_retransmission_of_the_head_restarts_t3_and_obeys_karn() {
     assert_eq!((s.sent()[0].seq, s.e.next_wake(s.now)), (u32::MAX - 5, ms(1_900))); // section 7.2.4 step 4
     s.now = ms(940);
     s.sack(8, 100_000, &[]);
-    assert_eq!(s.e.sender().unwrap().flow().srtt, Time::ZERO, "the only packet that was timed left twice");
+    assert_eq!(s.e.sender().unwrap().core().flow().srtt, Time::ZERO, "the only packet that was timed left twice");
 }
 
 #[test]
@@ -152,13 +153,13 @@ fn miss_indications_need_a_newly_acked_higher_tsn() {
     s.sack(0, 100_000, &[(2, 2), (5, 5)]); // TSN 2 is new, but below 3 and 4: a miss indication for 1 only
     s.sack(0, 100_000, &[(2, 2), (5, 5)]);
     assert!(s.sent().iter().all(|p| p.seq != u32::MAX - 5));
-    assert_eq!(s.e.sender().unwrap().stats().fast_recoveries, 0);
+    assert_eq!(s.e.sender().unwrap().core().stats().fast_recoveries, 0);
     s.sack(0, 100_000, &[(2, 2), (5, 6)]); // the third for 1, the second for 3 and 4
     let first = s.sent()[0];
-    assert_eq!((first.seq, s.e.sender().unwrap().stats().fast_recoveries), (u32::MAX - 5, 1));
+    assert_eq!((first.seq, s.e.sender().unwrap().core().stats().fast_recoveries), (u32::MAX - 5, 1));
     // In fast recovery, a SACK that advances is a miss indication even if no higher TSN is newly acknowledged.
     s.sack(2, 100_000, &[(3, 4)]);
     assert_eq!(s.sent()[0].seq, u32::MAX - 3);
     let snd = s.e.sender().unwrap();
-    assert_eq!((snd.stats().fast_recoveries, snd.stats().retransmits), (1, 3), "one reduction");
+    assert_eq!((snd.core().stats().fast_recoveries, snd.core().stats().retransmits), (1, 3), "one reduction");
 }

@@ -94,9 +94,9 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), resume.saturating_sub(MS(1)));
-        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().trace().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().core().cc().trace().cwnd;
         let (before, last) = (cwnd(&p.ends[0]), p.data().last().unwrap().0);
-        let rto = p.ends[0].sender().unwrap().flow().rto;
+        let rto = p.ends[0].sender().unwrap().core().flow().rto;
         p.ends[0].write(1_000);
         p.step(resume);
         (before, cwnd(&p.ends[0]), resume - last, rto)
@@ -145,7 +145,7 @@ mod tests {
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
         p.run(MS(1_000), MS(1_500));
-        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().cc().trace().cwnd;
+        let cwnd = |e: &super::super::super::TcpEndpoint| e.sender().unwrap().core().cc().trace().cwnd;
         let before = cwnd(&p.ends[0]);
         for i in 0..100 {
             p.ends[0].write(1_448);

@@ -121,7 +121,7 @@ fn path_mtu_divides_segments_in_flight() {
         let longest = pair.log.iter().map(|(_, bytes)| bytes).chain(&again).map(Vec::len).max();
         assert!(longest.is_some_and(|length| length <= mtu as usize && length > mtu as usize - 8), "{longest:?}");
         let sender = pair.hosts[0].stream(ids[0]).unwrap().endpoint().sender().unwrap();
-        assert_eq!((sender.stats().timeouts, sender.stats().fast_recoveries), (0, 0));
+        assert_eq!((sender.core().stats().timeouts, sender.core().stats().fast_recoveries), (0, 0));
         sender.check();
         // DF is set on every datagram.
         assert!(v6 || pair.log.iter().all(|(_, bytes)| bytes[6] & 0x40 != 0));
