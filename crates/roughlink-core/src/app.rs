@@ -10,7 +10,7 @@ pub mod voip;
 pub mod web;
 
 use crate::units::{Rate, Time};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,4 +129,25 @@ pub enum ApplicationResult {
     Messages(Box<messages::MessagesResult>),
     /// A charging session.
     Session(Box<request::SessionResult>),
+}
+
+/// Reads a flattened result, with a field for each variant of [`ApplicationResult`].
+///
+/// Unlike a flattened `Option` of that enum, this function reports a result that has another form.
+pub(crate) fn read_result<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ApplicationResult>, D::Error> {
+    #[derive(Deserialize)]
+    struct Results {
+        voip: Option<Box<[voip::VoipResult; 2]>>,
+        web: Option<Box<web::WebResult>>,
+        messages: Option<Box<messages::MessagesResult>>,
+        session: Option<Box<request::SessionResult>>,
+    }
+    let Results { voip, web, messages, session } = Results::deserialize(from)?;
+    let all = [
+        voip.map(ApplicationResult::Voip),
+        web.map(ApplicationResult::Web),
+        messages.map(ApplicationResult::Messages),
+        session.map(ApplicationResult::Session),
+    ];
+    Ok(all.into_iter().flatten().next())
 }

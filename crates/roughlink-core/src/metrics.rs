@@ -10,7 +10,7 @@ use crate::app::messages::MessagesResult;
 use crate::app::request::SessionResult;
 use crate::app::voip::VoipResult;
 use crate::app::web::WebResult;
-use crate::app::{ApplicationResult, Traffic};
+use crate::app::{ApplicationResult, Traffic, read_result};
 use crate::gateway::{FlowStats, Stats};
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
@@ -19,7 +19,7 @@ pub use crate::quantiles::RttResult;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::sender::SenderStats;
 use crate::units::Time;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// Result of one run, as printed by `--json`. Column names contain units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,23 +104,8 @@ pub struct FlowResult {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
     /// Result of the application, under the key `voip`, `web`, `messages` or `session`; absent without such a result.
-    #[serde(flatten, deserialize_with = "application")]
+    #[serde(flatten, deserialize_with = "read_result")]
     pub application: Option<ApplicationResult>,
-}
-
-/// Reads the result of the application. Unlike a flattened `Option`, it reports a result that has another form.
-fn application<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ApplicationResult>, D::Error> {
-    #[derive(Deserialize)]
-    struct Results {
-        voip: Option<Box<[VoipResult; 2]>>,
-        web: Option<Box<WebResult>>,
-        messages: Option<Box<MessagesResult>>,
-        session: Option<Box<SessionResult>>,
-    }
-    let Results { voip, web, messages, session } = Results::deserialize(from)?;
-    let call = voip.map(ApplicationResult::Voip).or_else(|| web.map(ApplicationResult::Web));
-    let messages = || messages.map(ApplicationResult::Messages);
-    Ok(call.or_else(messages).or_else(|| session.map(ApplicationResult::Session)))
 }
 
 /// Requests or messages of a flow, with their latency.

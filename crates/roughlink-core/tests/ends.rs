@@ -242,7 +242,7 @@ fn connection_between_two_outside_ends_does_not_run() {
     }
 }
 
-/// A flow with both ends outside has no results of its own, whatever its kind.
+/// No flow with both ends outside has application results.
 #[test]
 fn flows_between_two_outside_ends_have_no_results() {
     for kind in [

@@ -60,7 +60,7 @@ fn idle_server_restarts_in_slow_start() {
     }
 }
 
-/// The result of an application has a key of its own, and one of another form is not taken for an absent one.
+/// A result that lacks a field is an error, an absent result is none.
 #[test]
 fn application_results_are_read_back() {
     let flow = &run("kind = \"web\"\nrequests = 3\n", "linux").flows[0];

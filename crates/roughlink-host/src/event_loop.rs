@@ -1,5 +1,5 @@
 //! Real-time loop over packet devices: waits for time or packets, hands packets in and out, and measures its lateness.
-//! A program calls the three methods in a loop of its own, and brings a network, a gateway or an endpoint.
+//! A program calls the three methods repeatedly and connects them to a network, a gateway or an endpoint.
 //!
 //! ```no_run
 //! use roughlink_core::units::Time;

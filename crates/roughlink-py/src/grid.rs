@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct PyPlan(Mutex<ExperimentPlan>);
 
 /// Progress passed to the callback: all runs, finished runs, and runs found in the folder. Then the cost of the runs
-/// not found there, and of the finished ones among them. Last, the attempts that were too slow.
+/// not found there, and of the finished ones among them. Last, the repeated runs.
 type ProgressCounts = (usize, usize, usize, u64, u64, usize);
 
 /// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.

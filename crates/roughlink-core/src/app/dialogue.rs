@@ -41,7 +41,7 @@ pub trait Dialogue {
     /// Handles the completion of the handshake at end 0.
     fn connected(&mut self, _now: Time) {}
     /// Handles in-order delivery to `end`; `bytes` is the total since the connection began and may be unchanged.
-    fn received(&mut self, now: Time, end: usize, bytes: u64);
+    fn received(&mut self, _now: Time, _end: usize, _bytes: u64) {}
     /// Handles the close of the connection by the peer of `end` (`by_peer`), or the failure of the connection. Called
     /// at most once for each end.
     fn closed(&mut self, now: Time, end: usize, by_peer: bool);
@@ -58,8 +58,10 @@ pub trait Dialogue {
     fn has_end(&self) -> bool {
         true
     }
-    /// Returns the results so far.
-    fn result(&self) -> Option<ApplicationResult>;
+    /// Returns the results so far, if there are any beyond those of all flows.
+    fn result(&self) -> Option<ApplicationResult> {
+        None
+    }
     /// Returns the memory of its records, bytes.
     fn bytes(&self) -> usize {
         0

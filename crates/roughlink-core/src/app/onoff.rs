@@ -1,7 +1,6 @@
 //! On-off writes: an application that writes at a constant rate during on periods and nothing during off periods, like
 //! ns-3's `OnOffApplication` with constant times.
 
-use super::ApplicationResult;
 use super::dialogue::{Action, Dialogue, DialogueState};
 use crate::units::{Rate, Time};
 
@@ -101,7 +100,6 @@ impl Dialogue for OnOff {
     fn connected(&mut self, _: Time) {
         self.state = DialogueState::Connected;
     }
-    fn received(&mut self, _: Time, _: usize, _: u64) {}
     fn closed(&mut self, _: Time, end: usize, by_peer: bool) {
         self.closed |= end == 1 && by_peer;
     }
@@ -113,9 +111,6 @@ impl Dialogue for OnOff {
     }
     fn has_end(&self) -> bool {
         self.cfg.bytes.is_some()
-    }
-    fn result(&self) -> Option<ApplicationResult> {
-        None
     }
 }
 

@@ -223,6 +223,11 @@ pub enum Side {
     Secc,
 }
 
+impl Side {
+    /// The side at each end of a flow.
+    pub const BY_END: [Side; 2] = [Side::Evcc, Side::Secc];
+}
+
 /// Sides of a session that are inside the network: the vehicle, the charger or both.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -264,7 +269,7 @@ impl Dialogue for Session {
         }
     }
     fn transmit(&mut self, now: Time, end: usize) -> Option<Action> {
-        match SIDES[end] {
+        match Side::BY_END[end] {
             Side::Evcc => self.evcc.as_mut()?.transmit(now, &self.cfg),
             Side::Secc => self.secc.as_mut()?.transmit(now, &self.cfg),
         }
@@ -278,7 +283,7 @@ impl Dialogue for Session {
         // The number of bytes identifies the messages of a peer inside the network.
         let (Some(evcc), Some(secc)) = (&mut self.evcc, &mut self.secc) else { return };
         loop {
-            let theirs = if SIDES[end] == Side::Evcc { &mut secc.written } else { &mut evcc.written };
+            let theirs = if Side::BY_END[end] == Side::Evcc { &mut secc.written } else { &mut evcc.written };
             match theirs.read(bytes) {
                 Some(Document::Request(m)) => secc.on_request(now, m, &self.cfg),
                 Some(Document::Response(r)) => evcc.on_response(now, r, &self.cfg),
@@ -287,7 +292,7 @@ impl Dialogue for Session {
         }
     }
     fn closed(&mut self, now: Time, end: usize, by_peer: bool) {
-        match (SIDES[end], &mut self.evcc, &mut self.secc) {
+        match (Side::BY_END[end], &mut self.evcc, &mut self.secc) {
             (Side::Evcc, Some(evcc), _) => evcc.fail(now, EndCause::Connection),
             (Side::Secc, _, Some(secc)) if by_peer => secc.on_closed(now),
             (Side::Secc, _, Some(secc)) => secc.fail(now, EndCause::Connection),
@@ -313,14 +318,14 @@ impl Dialogue for Session {
         evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
     }
     fn messages(&self, end: usize) -> Option<&OutgoingMessages> {
-        match SIDES[end] {
+        match Side::BY_END[end] {
             Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
             Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
         }
     }
     fn read(&mut self, now: Time, end: usize, bytes: &[u8]) {
         let mut rest = bytes;
-        match SIDES[end] {
+        match Side::BY_END[end] {
             Side::Evcc => {
                 let Some(evcc) = &mut self.evcc else { return };
                 while let Some(message) = evcc.reader.next(&mut rest) {
@@ -342,7 +347,7 @@ impl Dialogue for Session {
         }
     }
     fn acknowledged(&mut self, end: usize, bytes: u64) {
-        let written = match SIDES[end] {
+        let written = match Side::BY_END[end] {
             Side::Evcc => self.evcc.as_mut().map(|evcc| &mut evcc.written),
             Side::Secc => self.secc.as_mut().map(|secc| &mut secc.written),
         };
@@ -351,22 +356,19 @@ impl Dialogue for Session {
         }
     }
     fn datagram(&self, end: usize, addresses: &Addresses) -> Option<Vec<u8>> {
-        Some(v2gtp::sdp(SIDES[end], addresses))
+        Some(v2gtp::sdp(Side::BY_END[end], addresses))
     }
     fn accepts_datagram(&self, end: usize, payload: &[u8]) -> bool {
-        v2gtp::is_sdp(SIDES[1 - end], payload)
+        v2gtp::is_sdp(Side::BY_END[1 - end], payload)
     }
     fn receive_datagram(&mut self, now: Time, end: usize) {
-        match (SIDES[end], &mut self.evcc, &mut self.secc) {
+        match (Side::BY_END[end], &mut self.evcc, &mut self.secc) {
             (Side::Evcc, Some(evcc), _) => evcc.on_datagram(now),
             (Side::Secc, _, Some(secc)) => secc.on_datagram(now, &self.cfg),
             _ => {}
         }
     }
 }
-
-/// Sides by end of the flow.
-const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 
 #[cfg(test)]
 mod tests;

@@ -303,8 +303,8 @@ impl NetworkFlow {
             end: *ended,
             last_delivery: *last_delivery,
             delay: RttResult::from_histogram(delay),
-            // Datagrams of programs are part of the flow; a connection between programs is not.
             rejected: (self.protocols.contains(&Protocol::Tcp) && self.open != [true; 2]).then_some(0),
+            // Datagrams of programs are part of the flow; a connection between programs is not.
             not_run: self.open == [true; 2] && self.protocols[0] != Protocol::Udp,
             ..Default::default()
         };

@@ -156,7 +156,7 @@ impl<W: Write> Capture<W> {
                 &part
             }
             Some(_) => {
-                datagram = v2gtp::sdp(SIDES[usize::from(reverse)], &addresses);
+                datagram = v2gtp::sdp(Side::BY_END[usize::from(reverse)], &addresses);
                 if let (IpPair::V6 { dst, .. }, false) = (&mut addresses.ip, reverse) {
                     *dst = v2gtp::ALL_NODES;
                 }
@@ -307,8 +307,6 @@ impl Idents {
     }
 }
 
-/// Vehicle and charger, in the order of source and destination of a flow.
-const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
 /// Bytes sufficient for all headers and options.
 const HEADERS: u32 = 128;
 /// Maximum number of datagrams on air with known length, per flow and direction.

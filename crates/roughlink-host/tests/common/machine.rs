@@ -1,4 +1,4 @@
-//! What the machine offers to a test.
+//! Abilities of the machine that tests need.
 
 #![allow(dead_code, reason = "a test uses some of these functions")]
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Description of a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Engine of the results, including the carrier and the kernel for runs on a kernel ([`engine_of`]). Other engines
-    /// may give other results.
+    /// Engine of the results, including the carrier and the kernel for runs on a kernel ([`engine_of`]). Results may
+    /// differ between engines.
     pub engine: String,
     /// Kind of the grid.
     pub kind: GridKind,
