@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Comparison of the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
+"""Comparison of the segments of roughlink's endpoint with those of ns-3 when the same packets are lost.
+
+The default release is 3.44, which the wheel has. Traces of an older one (--release) are stored in reference/, or
+written by a program that ns3/release.py has built.
 
 Transfers of 2 MB use NewReno and an ACK for every second segment, without SACK unless --sack is given. Each case loses
 packets by their arrival number at the car, so no random number is involved. The SYN is 0, the ACK of the handshake 1,
@@ -11,7 +14,8 @@ unless roughlink's links do the same (--link-overhead 2). The bulk application o
 full send buffer makes it send short segments. The send buffer here is 1 MiB, larger than the window, except in
 `send-buffer`.
 
-Use --write DIR to store ns-3's traces, and --from DIR to compare with stored traces without ns-3.
+Use --write DIR to store traces of ns-3, and --from DIR to compare with stored traces without ns-3, with all of them
+unless --case is given.
 """
 
 import dataclasses
@@ -30,6 +34,11 @@ from roughlink_validation.simulators import (
 )
 
 BASE = Scenario(bytes=2_000_000, segment=1448, snd_buf=1 << 20, sack=False)
+# release -> changes to the scenario: its defaults, and a queue that never fills, because drops of full queues differ
+RELEASES = {
+    "3.44": {},
+    "3.29": {"release": "3.29", "recovery": "ClassicRecovery", "initial_window": 1, "queue": 400},
+}
 MANY = tuple(sorted(random.Random("segments").sample(range(40, 1300), 25)))
 
 
@@ -71,9 +80,11 @@ CASES = {
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--case", nargs="+", choices=CASES, metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--cc", default="newreno", metavar="NAME")
-    parser.add_argument("--sack", action="store_true", help="with SACK (PRR is on in any case)")
+    parser.add_argument("--release", choices=RELEASES, default="3.44", help="release of ns-3")
+    parser.add_argument("--program", type=Path, metavar="PATH", help="bulk.cc built with ns3/release.py")
+    parser.add_argument("--sack", action="store_true", help="with SACK (3.44 uses PRR in any case)")
     parser.add_argument("--link-overhead", type=int, default=0, metavar="BYTES")
     parser.add_argument("--time-tolerance", type=float, metavar="US",
                         help="a larger difference in time is a divergence")
@@ -87,7 +98,7 @@ def options():
 
 def scenario_of(name: str, o, ns3: Ns3) -> Scenario:
     drop, changes = CASES[name]
-    scenario = BASE.with_(cc=o.cc, sack=o.sack, **changes)
+    scenario = BASE.with_(cc=o.cc, sack=o.sack, **changes).with_(**RELEASES[o.release])
     return scenario.with_(drop=drop(ns3, scenario) if callable(drop) else drop)
 
 
@@ -95,7 +106,7 @@ def store(ns3: Ns3, scenario: Scenario, folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         trace = Path(temporary) / "trace.csv"
-        result = ns3.trace(scenario, trace, kinds="data,ack,cwnd,ssthresh,state,rtt,rto")
+        result = ns3.trace(scenario, trace, kinds="data")
         with (folder / f"{name}.csv.gz").open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as zipped:
             zipped.write(trace.read_bytes())
     kept = {"scenario": dataclasses.asdict(scenario), "flags": scenario.ns3_flags(), "flow": result["flows"][0]}
@@ -106,7 +117,7 @@ def stored(folder: Path, name: str) -> tuple[Scenario, list[Segment]]:
     try:
         fields = json.loads((folder / f"{name}.json").read_text())["scenario"]
     except FileNotFoundError:
-        raise Missing(f"{folder} has no trace of the case {name}: write it with --write {folder}")
+        raise Missing(f"{folder} has no trace {name}: write it with --write {folder}")
     return Scenario(**{**fields, "drop": tuple(fields["drop"])}), read_ns3_segments(folder / f"{name}.csv.gz")
 
 
@@ -142,17 +153,31 @@ def line(s: Segment) -> str:
     return f"{s.time_ns / 1e6:>10.4f} ms {s.seq:>9} {s.length:>5} {'R' if s.retransmission else ' '}"
 
 
+def names(o) -> list[str]:
+    """Returns the cases, or the names of the stored traces; without --case all of them."""
+    if not o.stored:
+        return o.case or list(CASES)
+    if o.case:
+        return [f"{o.cc}-{case}" for case in o.case]
+    found = sorted(path.stem for path in o.stored.glob("*.json"))
+    if not found:
+        raise Missing(f"{o.stored} has no traces: write them with --write {o.stored}")
+    return found
+
+
 def main() -> int:
     o = options()
-    ns3 = None if o.stored else Ns3()
+    if o.release != "3.44" and not (o.stored or o.program):
+        raise Missing(f"ns-3 {o.release} has no wheel: pass --from, or --program with a program of ns3/release.py")
+    ns3 = None if o.stored else Ns3(o.program)
     if o.write:
-        for name in o.case:
-            store(ns3, scenario_of(name, o, ns3), o.write, name)
-        print(f"{len(o.case)} traces in {o.write}")
+        for name in o.case or CASES:
+            store(ns3, scenario_of(name, o, ns3), o.write, f"{o.cc}-{name}")
+        print(f"{len(o.case or CASES)} traces written into {o.write}")
         return 0
     roughlink = Roughlink(o.roughlink)
     report = []
-    for name in o.case:
+    for name in names(o):
         if o.stored:
             scenario, theirs = stored(o.stored, name)
         else:
@@ -165,7 +190,7 @@ def main() -> int:
         except Failed as failed:
             entry |= {"agree": False, "error": str(failed)}
             if not o.json:
-                print(f"{name:<24} error: {failed}")
+                print(f"{name:<32} error: {failed}")
             continue
         at = divergence(theirs, ours, o.time_tolerance)
         compared = len(theirs) if at is None else at
@@ -180,7 +205,7 @@ def main() -> int:
             continue
         verdict = f"all {compared} segments agree" if at is None else f"differs at segment {at} of {len(theirs)}"
         print(
-            f"{name:<24} {verdict}; time off by {statistics.median(differences):.1f} us (median), "
+            f"{name:<32} {verdict}; time off by {statistics.median(differences):.1f} us (median), "
             f"{max(differences):.1f} us (most)"
         )
         if at is not None:

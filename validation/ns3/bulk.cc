@@ -1,4 +1,4 @@
-// Bulk TCP transfers over a rough link, on ns-3 3.44.
+// Bulk TCP transfers over a rough link, on ns-3 3.44 or, with NS3_RELEASE, on a release from 3.27 on.
 //
 //   sa --(rate1, delay1)-- secc --(rate2, delay2, queue, noise)-- evcc
 //
@@ -128,7 +128,9 @@ void SetTcpDefaults(const Options& o)
     Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(o.sack));
     Config::SetDefault("ns3::TcpSocketBase::WindowScaling", BooleanValue(o.windowScaling));
     Config::SetDefault("ns3::TcpSocketBase::LimitedTransmit", BooleanValue(o.limitedTransmit));
+#if NS3_RELEASE >= 329
     Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(TypeId::LookupByName(FullName(o.recovery))));
+#endif
 }
 
 NetDeviceContainer Connect(const Options& o,
@@ -143,15 +145,27 @@ NetDeviceContainer Connect(const Options& o,
     helper.SetDeviceAttribute("DataRate", StringValue(rate));
     helper.SetDeviceAttribute("Mtu", UintegerValue(o.mtu));
     helper.SetChannelAttribute("Delay", StringValue(delay));
-    helper.SetQueue("ns3::DropTailQueue", "MaxSize", QueueSizeValue(QueueSize(PACKETS, o.queue)));
+#if NS3_RELEASE >= 329
+    helper.SetQueue("ns3::DropTailQueue", "MaxSize", QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, o.queue)));
+#else
+    helper.SetQueue("ns3::DropTailQueue", "MaxPackets", UintegerValue(o.queue));
+#endif
     if (o.queueDisc == "none")
     {
         // A device without flow control gets no queue disc either, and drops packets when its queue is full. With
         // flow control the layer above would drop them, and no counter of the queue would include these drops.
+#if NS3_RELEASE >= 330
         helper.DisableFlowControl();
+#endif
     }
     NetDeviceContainer devices = helper.Install(left, right);
-    interfaces = addresses.Assign(devices); // also installs FqCoDel on devices with flow control
+    interfaces = addresses.Assign(devices); // also installs a queue disc on devices with flow control
+#if NS3_RELEASE < 330
+    if (o.queueDisc == "none")
+    {
+        TrafficControlHelper().Uninstall(devices);
+    }
+#endif
     addresses.NewNetwork();
     return devices;
 }
@@ -184,7 +198,8 @@ void BuildGroup(const Options& o,
                 std::vector<std::unique_ptr<Flow>>& flows,
                 Group& group)
 {
-    NodeContainer nodes(3); // sa, secc, evcc
+    NodeContainer nodes; // sa, secc, evcc
+    nodes.Create(3);
     const std::string groupVariant = FullName(variants[flows.size() % variants.size()]);
     InternetStackHelper stack;
     stack.SetIpv6StackInstall(false);
@@ -259,7 +274,7 @@ void AddOptions(CommandLine& cmd, Options& o)
     cmd.AddValue("limited-transmit", "RFC 3042", o.limitedTransmit);
     cmd.AddValue("no-delay", "Nagle off", o.noDelay);
     cmd.AddValue("variant", "NewReno, Cubic, ... or a list dealt out to the flows in turn", o.variant);
-    cmd.AddValue("recovery", "PrrRecovery or ClassicRecovery", o.recovery);
+    cmd.AddValue("recovery", "PrrRecovery or ClassicRecovery; before 3.29 no effect", o.recovery);
     cmd.AddValue("bytes", "bytes per flow, 0 = unlimited", o.bytes);
     cmd.AddValue("send-size", "bytes the application writes at once", o.sendSize);
     cmd.AddValue("duration", "hard stop", o.duration);
@@ -289,6 +304,16 @@ long PeakRss()
     return 0;
 }
 
+// Returns the number of events that were processed, or 0 in releases that do not count them.
+uint64_t EventCount()
+{
+#if NS3_RELEASE >= 330
+    return Simulator::GetEventCount();
+#else
+    return 0;
+#endif
+}
+
 double InSeconds(const timeval& t)
 {
     return t.tv_sec + t.tv_usec * 1e-6;
@@ -307,7 +332,7 @@ void PrintResult(const Options& o,
     {
         deliveredPackets += (flow->delivered + o.segment - 1) / o.segment;
     }
-    std::printf("{\"simulator\":\"ns-3.44\",\"seed\":%u,\"run\":%" PRIu64 ",\"sim_s\":%.9f,\"wall_s\":%.6f,"
+    std::printf("{\"simulator\":\"ns-" NS3_VERSION "\",\"seed\":%u,\"run\":%" PRIu64 ",\"sim_s\":%.9f,\"wall_s\":%.6f,"
                 "\"user_s\":%.6f,\"sys_s\":%.6f,\"events\":%" PRIu64 ",\"delivered_packets\":%" PRIu64
                 ",\"setup_rss_kb\":%ld,\"peak_rss_kb\":%ld,\n \"flows\":[",
                 o.seed,
@@ -316,7 +341,7 @@ void PrintResult(const Options& o,
                 wall,
                 InSeconds(after.ru_utime) - InSeconds(before.ru_utime),
                 InSeconds(after.ru_stime) - InSeconds(before.ru_stime),
-                Simulator::GetEventCount(),
+                EventCount(),
                 deliveredPackets,
                 setupRss,
                 PeakRss());

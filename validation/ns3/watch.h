@@ -2,11 +2,18 @@
 // The noise model is also here, because it processes every arrival.
 #pragma once
 
+// Release of ns-3 as a number, 329 for 3.29; build.py defines it for releases other than the wheel's.
+#ifndef NS3_RELEASE
+#define NS3_RELEASE 344
+#define NS3_VERSION "3.44"
+#endif
+
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
 
 #include <algorithm>
 #include <cinttypes>

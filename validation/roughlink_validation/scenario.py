@@ -17,6 +17,7 @@ VARIANTS = {
     "bic": "Bic",
     "illinois": "Illinois",
     "westwood": "WestwoodPlus",
+    "westwood-classic": "Westwood",
     "yeah": "Yeah",
     "cubic": "Cubic",
     "bbr": "Bbr",
@@ -55,6 +56,7 @@ class Scenario:
     flows_per_group: int = 1
     queue_disc: str = "none"  # ns-3 only: "default" puts FqCoDel above the device queue
     recovery: str = "PrrRecovery"  # ns-3 only: or ClassicRecovery
+    release: str = "3.44"  # of ns-3, which selects the stack
     send_size: int = 512  # bytes that the bulk application writes at once; ns-3's default
     link_overhead: int = 0  # roughlink only: bytes a link adds to each packet; ns-3's PPP header is 2
 
@@ -107,7 +109,7 @@ class Scenario:
             f'duration = "{self.duration_s:.9g} s"',
             "",
             "[tcp]",
-            'stack = "ns3"',
+            f'stack = "{"ns3" if self.release == "3.44" else f"ns3-{self.release}"}"',
             *self._cc_lines(),
             f'mss = "{self.segment} B"',
             f'snd_buf = "{self.snd_buf} B"',

@@ -42,8 +42,8 @@ class Segment:
 class Ns3:
     name = "ns-3"
 
-    def __init__(self) -> None:
-        self.program = ns3_build.build(quiet=False)
+    def __init__(self, program: Path | None = None) -> None:
+        self.program = program.resolve() if program else ns3_build.build(quiet=False)
 
     def run(self, scenario: Scenario, cached: bool = True) -> dict:
         flags = scenario.ns3_flags()

@@ -113,6 +113,7 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
                 let p = wire::decode(&datagram).expect("checksums are right").packet;
                 if let Some(edge) = offered[i].edge
                     && !p.is(flags::SYN)
+                    && !ends[i].tcp.window_in_flight
                 {
                     let end = p.seq.wrapping_add(p.payload());
                     if (edge.wrapping_sub(end) as i32) < 0 {

@@ -81,7 +81,8 @@ impl Algorithm {
     }
 
     /// Returns the parameters in effect under `stack` before the scenario's parameters apply. Parameters of this
-    /// name override the defaults, and parameters of the stack override both.
+    /// name override the defaults, and parameters of the stack override both. The presets of `ns3` also apply under
+    /// `ns3-3.29`.
     ///
     /// ```
     /// use roughlink_core::cc::algorithm;
@@ -94,8 +95,9 @@ impl Algorithm {
     pub fn parameters(&self, stack: &str) -> toml::Table {
         let mut all = (self.parameters)();
         all.extend(parse(self.defaults));
+        let family = stack.split('-').next();
         for (name, toml) in self.presets {
-            if name == stack {
+            if Some(name) == family {
                 all.extend(parse(toml));
             }
         }

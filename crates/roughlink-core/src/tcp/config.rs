@@ -24,6 +24,9 @@ pub enum Stack {
     Linux,
     /// ns-3 3.44, with its own version of each algorithm.
     Ns3,
+    /// ns-3 3.29 of 2018: classic recovery by RFC 6675, and an initial window of one segment.
+    #[serde(rename = "ns3-3.29")]
+    Ns3R29,
     /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
     Ns2,
     /// The RFCs without extensions of any implementation.
@@ -32,7 +35,7 @@ pub enum Stack {
 
 impl Stack {
     /// All stacks, the default first.
-    pub const ALL: [Stack; 4] = [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc];
+    pub const ALL: [Stack; 5] = [Stack::Linux, Stack::Ns3, Stack::Ns3R29, Stack::Ns2, Stack::Rfc];
 
     /// Returns the name in scenario files.
     pub const fn name(self) -> &'static str {
@@ -205,6 +208,10 @@ pub struct TcpConfig {
     /// Retransmit the highest outstanding segment once per fast recovery if nothing else may leave (RFC 6675 NextSeg
     /// rule 4); with `sack` and `prr` only.
     pub rescue: bool,
+    /// Retransmit the first outstanding segment at each partial ACK (ns-3.28 to 3.31), which repairs a lost
+    /// retransmission without a time-out. Otherwise only if it was not retransmitted before. No effect with `reno`,
+    /// `tahoe` and `rack`.
+    pub resend_head: bool,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
     /// Detect and undo spurious reductions (F-RTO, Eifel, D-SACK); with `rack` only.
@@ -223,6 +230,18 @@ pub struct TcpConfig {
     pub smoothed_min_rtt: bool,
     /// Report the smoothed RTT to the congestion control (ns-3) instead of the latest sample. No effect with `rack`.
     pub report_srtt: bool,
+    /// Grow the window and restart the retransmission timer also at an ACK that advances and SACKs new data, before a
+    /// fast recovery begins (ns-3 up to 3.31). Otherwise such an ACK only counts as a duplicate. No effect with `rack`.
+    pub grow_on_duplicates: bool,
+    /// Grow the window at the ACK that ends a fast recovery. Otherwise (ns-3 up to 3.31) the window stays at ssthresh,
+    /// and the algorithm counts only the data that was sent in the recovery. No effect with `rack`.
+    pub grow_at_recovery_end: bool,
+    /// Report all segments that an ACK covers to the algorithm (ns-3 up to 3.31), otherwise only those that were not
+    /// SACKed before. No effect with `rack`.
+    pub count_sacked_again: bool,
+    /// Let the data in flight, without data that is SACKed or lost, fill the peer's window (ns-3 up to 3.31). New data
+    /// may then exceed the window, and the peer drops it. Otherwise all outstanding data counts (RFC 9293 section 3.4).
+    pub window_in_flight: bool,
     /// Grow the window even while the application or the peer limits sending (ns-3, ns-2).
     pub grow_when_limited: bool,
     /// Reduce the window to at most the initial window after an idle time above the RTO (RFC 5681 section 4.1). No
@@ -386,6 +405,7 @@ impl TcpConfig {
             impatient: true,
             fr_off_until: FrOffUntil::LastSent,
             rescue: true,
+            resend_head: false,
             tlp: false,
             undo: false,
             nagle: false,
@@ -394,6 +414,10 @@ impl TcpConfig {
             timestamp_rtt: false,
             smoothed_min_rtt: false,
             report_srtt: false,
+            grow_on_duplicates: false,
+            grow_at_recovery_end: true,
+            count_sacked_again: false,
+            window_in_flight: false,
             grow_when_limited: false,
             slow_start_after_idle: true,
             window_validation: false,
@@ -477,6 +501,17 @@ impl TcpConfig {
                 mss_option: false,
                 mss_includes_options: false,
                 ..rfc
+            },
+            Stack::Ns3R29 => TcpConfig {
+                stack,
+                recovery: LossRecovery::Sack,
+                initial_window: 1,
+                resend_head: true,
+                grow_on_duplicates: true,
+                grow_at_recovery_end: false,
+                count_sacked_again: true,
+                window_in_flight: true,
+                ..TcpConfig::preset(Stack::Ns3)
             },
             // Values of tcl/lib/ns-default.tcl in ns-2.35; the comment after each value names its key there.
             Stack::Ns2 => TcpConfig {

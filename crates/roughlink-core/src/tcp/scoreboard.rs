@@ -412,6 +412,13 @@ impl Scoreboard {
         self.mark_retransmission_lost(0);
     }
 
+    /// Makes the lowest segment eligible for another retransmission.
+    pub(super) fn forget_retransmission_of_head(&mut self) {
+        if !self.segments.is_empty() {
+            self.update(0, |s| s.flags &= !RETRANS);
+        }
+    }
+
     /// Excludes the segments in flight from RTT sampling, because a `Hold` stopped time for them.
     pub(super) fn invalidate_samples(&mut self) {
         self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);

@@ -452,7 +452,10 @@ impl TcpSender {
         }
         if unsent > 0 {
             let outstanding = self.board.outstanding();
-            let room = self.core.flow.send_window.saturating_sub(outstanding);
+            let room = match self.cfg.window_in_flight {
+                true => available,
+                false => self.core.flow.send_window.saturating_sub(outstanding),
+            };
             if room == 0
                 || (self.core.flow.state == CongestionState::Disorder && !self.cfg.limited_transmit && self.sack)
             {

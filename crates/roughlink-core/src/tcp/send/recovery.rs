@@ -76,11 +76,11 @@ impl TcpSender {
             return;
         }
         ack.rtt = Some(if self.cfg.report_srtt { self.core.flow.srtt } else { self.core.flow.latest_rtt });
-        ack.segments = self.whole_segments(d.bytes);
+        ack.segments = self.whole_segments(if self.cfg.count_sacked_again { ack.acked } else { d.bytes });
         if !duplicate {
             self.duplicates = 0;
         }
-        let below = a.ack < self.recover;
+        let (below, mut grows) = (a.ack < self.recover, !a.congestion); // RFC 3168 section 6.1.2
         match self.core.flow.state {
             CongestionState::Recovery if below && self.cfg.recovery != LossRecovery::Reno => {
                 self.on_partial(&ack, pipe, safe);
@@ -95,21 +95,26 @@ impl TcpSender {
             }
             CongestionState::Loss if below => {}
             CongestionState::Disorder => {
-                if duplicate {
+                if duplicate && ack.segments < before_duplicate {
+                    ack.rtt = None;
+                }
+                if duplicate && !self.cfg.grow_on_duplicates {
                     // ns-3 subtracts the earlier duplicate ACKs from the segments that it reports to the algorithm.
-                    if ack.segments < before_duplicate {
-                        ack.rtt = None;
-                    }
                     ack.segments = ack.segments.saturating_sub(before_duplicate);
                     self.report(&mut ack, a);
                     return; // ns-3 neither grows nor restarts the timer here
                 }
-                self.core.flow.state = CongestionState::Open;
+                if !duplicate {
+                    self.core.flow.state = CongestionState::Open;
+                }
             }
             CongestionState::Recovery => {
                 // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most segments that the ACK covers
                 // had arrived earlier.
-                ack.segments = if self.cfg.count_repaired {
+                grows &= self.cfg.grow_at_recovery_end;
+                ack.segments = if !self.cfg.grow_at_recovery_end {
+                    (a.ack.saturating_sub(self.recover) / u64::from(self.core.flow.mss)) as u32
+                } else if self.cfg.count_repaired {
                     (ack.acked / u64::from(self.core.flow.mss)) as u32
                 } else {
                     ack.segments.min(1)
@@ -130,8 +135,7 @@ impl TcpSender {
         }
         self.restart_rto(now);
         self.sync();
-        // RFC 3168 section 6.1.2
-        ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used());
+        ack.may_grow = grows && (self.cfg.grow_when_limited || self.window_was_used());
         self.report(&mut ack, a);
     }
 
@@ -259,6 +263,8 @@ impl TcpSender {
     fn on_partial(&mut self, ack: &Ack, pipe: u64, safe: bool) {
         if !self.sack {
             self.board.mark_head_lost();
+        } else if self.cfg.resend_head {
+            self.board.forget_retransmission_of_head();
         }
         if ack.segments >= 1 {
             self.reduce_proportionally(ack.delivered, pipe, false, safe);
