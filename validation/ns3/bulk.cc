@@ -154,13 +154,13 @@ NetDeviceContainer Connect(const Options& o,
     {
         // A device without flow control gets no queue disc either, and drops packets when its queue is full. With
         // flow control the layer above would drop them, and no counter of the queue would include these drops.
-#if NS3_RELEASE >= 330
+#if NS3_RELEASE >= 331
         helper.DisableFlowControl();
 #endif
     }
     NetDeviceContainer devices = helper.Install(left, right);
     interfaces = addresses.Assign(devices); // also installs a queue disc on devices with flow control
-#if NS3_RELEASE < 330
+#if NS3_RELEASE < 331
     if (o.queueDisc == "none")
     {
         TrafficControlHelper().Uninstall(devices);
