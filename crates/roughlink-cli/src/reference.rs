@@ -393,7 +393,8 @@ fn parameters(out: &mut String, algorithm: &Algorithm) {
     *out += "| parameter | default | meaning |\n|---|---|---|\n";
     for (key, value) in &of_stack[0].1 {
         let mut default = format!("`{value}`");
-        for (stack, all) in of_stack.iter().skip(1).filter(|(_, all)| all.get(key) != Some(value)) {
+        let others = of_stack.iter().skip(1).filter(|(stack, _)| !stack.contains('-')); // releases have the same
+        for (stack, all) in others.filter(|(_, all)| all.get(key) != Some(value)) {
             let _ = write!(default, ", {stack} `{}`", all.get(key).map_or_else(String::new, ToString::to_string));
         }
         let meaning = meaning(&schema["properties"][key], &schema).replace('\n', " ");

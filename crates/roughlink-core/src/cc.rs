@@ -208,7 +208,7 @@ pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<d
 
 /// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack). A preset of an
 /// algorithm for a simulator applies to all releases of the simulator.
-pub const STACKS: [&str; 5] = ["linux", "ns3", "ns3-3.29", "ns2", "rfc"];
+pub const STACKS: [&str; 6] = ["linux", "ns3", "ns3-3.27", "ns3-3.29", "ns2", "rfc"];
 
 /// Name of the default algorithm of TCP.
 pub const DEFAULT: &str = "cubic";

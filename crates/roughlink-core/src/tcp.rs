@@ -27,8 +27,8 @@ mod stream;
 mod unread;
 
 pub use config::{
-    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RtoFloor, RttVar, Stack,
-    TcpConfig, threshold,
+    Amount, Buffer, CwndLimited, EcnEcho, FrOffUntil, InitialSsthresh, LossRecovery, RecoveryGrowth, ResendHead,
+    RtoFloor, RttVar, Stack, TcpConfig, threshold,
 };
 pub use host::{ANSWER_LIMIT, ConnectError, ConnectionId, Host, HostConfig, HostCounters, HostLimits, Received};
 pub use paws::Paws;

@@ -38,18 +38,15 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         })?;
         let linux = a.parameters("linux");
         let own = linux.iter().map(|(k, v)| format!("{k} = {v}"));
-        let mut others: Vec<(String, String)> = Vec::new();
-        for stack in &STACKS[1..] {
+        let mut others = Vec::new();
+        // Releases of a simulator have its parameters.
+        for stack in STACKS[1..].iter().filter(|stack| !stack.contains('-')) {
             let changed = a.parameters(stack).into_iter().filter(|(k, v)| linux.get(k) != Some(v));
             let changed: Vec<String> = changed.map(|(k, v)| format!("{k} = {v}")).collect();
-            let changed = changed.join(", ");
-            match others.iter_mut().find(|(_, same)| *same == changed) {
-                _ if changed.is_empty() => {}
-                Some((stacks, _)) => *stacks += &format!(", {stack}"),
-                None => others.push(((*stack).to_owned(), changed)),
+            if !changed.is_empty() {
+                others.push(format!("{stack}: {}", changed.join(", ")));
             }
         }
-        let others: Vec<String> = others.iter().map(|(stacks, changed)| format!("{stacks}: {changed}")).collect();
         let tcp = (!a.tcp.is_empty()).then(|| format!("[tcp] {}", a.tcp.trim()));
         let own: Vec<String> = own.chain(tcp).collect();
         table.add_row([a.name, a.summary, a.source, &own.join("\n"), &others.join("\n")]);

@@ -207,7 +207,7 @@ fn plans<'a>(
     let mut all = Vec::new();
     for mut experiment in paper.experiments(chosen, args.quick)? {
         match args.stack {
-            StackArg::Ns3 => experiment.only_stacks(&["ns3"]),
+            StackArg::Ns3 => experiment.only_stacks(&["ns3", "ns3-3.27"]),
             StackArg::Ns2 => experiment.only_stacks(&["ns2"]),
             StackArg::Linux => experiment.only_stacks(&["linux"]),
             StackArg::Both | StackArg::Kernel => {}

@@ -346,7 +346,7 @@ mod tests {
         assert!(refused("rss_threshold = \"strong\"").contains("write a number, or \"coverage\""));
         assert!(
             refused("stack = \"foo\"")
-                .ends_with("unknown stack `foo`; expected one of `linux`, `ns3`, `ns3-3.29`, `ns2`, `rfc`")
+                .ends_with("unknown stack `foo`; expected one of `linux`, `ns3`, `ns3-3.27`, `ns3-3.29`, `ns2`, `rfc`")
         );
         assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
         assert!(refused("inner = \"nope\"").ends_with("unknown congestion control `nope`"));

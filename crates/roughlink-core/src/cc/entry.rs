@@ -82,7 +82,7 @@ impl Algorithm {
 
     /// Returns the parameters in effect under `stack` before the scenario's parameters apply. Parameters of this
     /// name override the defaults, and parameters of the stack override both. The presets of `ns3` also apply under
-    /// `ns3-3.29`.
+    /// `ns3-3.27` and `ns3-3.29`.
     ///
     /// ```
     /// use roughlink_core::cc::algorithm;

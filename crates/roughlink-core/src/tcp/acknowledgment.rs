@@ -36,7 +36,7 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: 
     snd.set_window(a.window);
     let mut d = NewlyDelivered { lowest_original: u64::MAX, ..NewlyDelivered::default() };
     let mut rtt = if snd.cfg.timestamp_rtt { sample_by_timestamp(snd, now, a) } else { None };
-    let mut dsack = None;
+    let (mut dsack, mut repeats) = (None, false);
     for (i, b) in sacks.iter().enumerate() {
         let (left, right) = (unwrap(una, b.left, a.iss), unwrap(una, b.right, a.iss));
         if i == 0 && right <= a.ack || (i == 0 && sacks.len() > 1 && covers(&sacks[1], b)) {
@@ -44,12 +44,14 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: 
             continue;
         }
         snd.board.sack(left, right, &mut d);
+        repeats |= snd.sack_rules.count_repeated_sacks && snd.board.beginning_at(left).is_some_and(|s| s.is(SACKED));
     }
     let arrival = AckInfo {
         ack: a.ack,
         pure: !a.payload && same_window,
         congestion: a.congestion,
         sacked: d.bytes,
+        repeats,
         prior_in_flight,
         prior_lost,
     };

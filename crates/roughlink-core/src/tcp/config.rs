@@ -24,7 +24,11 @@ pub enum Stack {
     Linux,
     /// ns-3 3.44, with its own version of each algorithm.
     Ns3,
-    /// ns-3 3.29 of 2018: classic recovery by RFC 6675, and an initial window of one segment.
+    /// ns-3 3.27 of 2017: SACK recovery with two retransmissions of the first loss, go-back-N after a time-out, and an
+    /// initial window of one segment.
+    #[serde(rename = "ns3-3.27")]
+    Ns3R27,
+    /// ns-3 3.29 of 2018: SACK recovery by RFC 6675, and an initial window of one segment.
     #[serde(rename = "ns3-3.29")]
     Ns3R29,
     /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
@@ -35,7 +39,7 @@ pub enum Stack {
 
 impl Stack {
     /// All stacks, the default first.
-    pub const ALL: [Stack; 5] = [Stack::Linux, Stack::Ns3, Stack::Ns3R29, Stack::Ns2, Stack::Rfc];
+    pub const ALL: [Stack; 6] = [Stack::Linux, Stack::Ns3, Stack::Ns3R27, Stack::Ns3R29, Stack::Ns2, Stack::Rfc];
 
     /// Returns the name in scenario files.
     pub const fn name(self) -> &'static str {
@@ -80,6 +84,32 @@ pub enum CwndLimited {
     Round,
     /// Full at the last segment that left (ns-3).
     LastSegment,
+}
+
+/// Retransmission at a partial ACK of a SACK recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResendHead {
+    /// The first outstanding segment, unless it was retransmitted before.
+    #[default]
+    Once,
+    /// The first outstanding segment if it is lost, also if it was retransmitted before; otherwise the next lost one
+    /// (ns-3.28 to 3.31).
+    IfLost,
+    /// The first outstanding segment, whatever is known of it (ns-3.27).
+    Always,
+}
+
+/// Growth of the window at the ACK that ends a fast recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryGrowth {
+    /// By the repaired data (`count_repaired`).
+    Repaired,
+    /// By the data that was sent in the recovery (ns-3.27).
+    NewData,
+    /// None; the algorithm counts the data that was sent in the recovery (ns-3.28 to 3.31).
+    None,
 }
 
 /// Echo of ECN marks by the receiver.
@@ -208,10 +238,22 @@ pub struct TcpConfig {
     /// Retransmit the highest outstanding segment once per fast recovery if nothing else may leave (RFC 6675 NextSeg
     /// rule 4); with `sack` and `prr` only.
     pub rescue: bool,
-    /// Retransmit the first outstanding segment at each partial ACK (ns-3.28 to 3.31), which repairs a lost
-    /// retransmission without a time-out. Otherwise only if it was not retransmitted before. No effect with `reno`,
-    /// `tahoe` and `rack`.
-    pub resend_head: bool,
+    /// Retransmission at a partial ACK. Another one repairs a lost retransmission without a time-out. With `sack` and
+    /// `prr` only.
+    pub resend_head: ResendHead,
+    /// Retransmit the first outstanding segment as soon as SACKs show its loss. A fast recovery begins with the third
+    /// duplicate ACK, or once the second segment is lost, and retransmits the first again (ns-3.27). Otherwise a fast
+    /// recovery begins when the loss is known. With `sack` and `prr` only.
+    pub repair_before_recovery: bool,
+    /// Let an ACK that advances end the count of duplicate ACKs even if it SACKs new data (ns-3.27). With `sack` and
+    /// `prr` only.
+    pub restart_duplicates: bool,
+    /// Count every ACK with SACKs of outstanding data as a duplicate ACK, also if the same data was SACKed before (ns-3
+    /// up to 3.31). Otherwise an ACK must SACK new data. With `sack` and `prr` only.
+    pub count_repeated_sacks: bool,
+    /// After a time-out, send all outstanding data again in order and forget the SACKs; data that was not sent again
+    /// cannot be SACKed (ns-3.27). Otherwise SACKed data is not sent again. With `sack` and `prr` only.
+    pub go_back_n: bool,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
     /// Detect and undo spurious reductions (F-RTO, Eifel, D-SACK); with `rack` only.
@@ -231,11 +273,11 @@ pub struct TcpConfig {
     /// Report the smoothed RTT to the congestion control (ns-3) instead of the latest sample. No effect with `rack`.
     pub report_srtt: bool,
     /// Grow the window and restart the retransmission timer also at an ACK that advances and SACKs new data, before a
-    /// fast recovery begins (ns-3 up to 3.31). Otherwise such an ACK only counts as a duplicate. No effect with `rack`.
+    /// fast recovery begins (ns-3 up to 3.31). Otherwise such an ACK only counts as a duplicate. With `sack` and `prr`
+    /// only.
     pub grow_on_duplicates: bool,
-    /// Grow the window at the ACK that ends a fast recovery. Otherwise (ns-3 up to 3.31) the window stays at ssthresh,
-    /// and the algorithm counts only the data that was sent in the recovery. No effect with `rack`.
-    pub grow_at_recovery_end: bool,
+    /// Growth of the window at the ACK that ends a fast recovery. No effect with `rack`.
+    pub recovery_growth: RecoveryGrowth,
     /// Report all segments that an ACK covers to the algorithm (ns-3 up to 3.31), otherwise only those that were not
     /// SACKed before. No effect with `rack`.
     pub count_sacked_again: bool,
@@ -315,6 +357,17 @@ pub struct TcpConfig {
     pub mss_includes_options: bool,
 }
 
+/// Keys of [`TcpConfig`] that concern recovery with SACK only.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SackRules {
+    pub resend_head: ResendHead,
+    pub repair_before_recovery: bool,
+    pub restart_duplicates: bool,
+    pub count_repeated_sacks: bool,
+    pub grow_on_duplicates: bool,
+    pub go_back_n: bool,
+}
+
 impl Default for TcpConfig {
     fn default() -> Self {
         TcpConfig::preset(Stack::default())
@@ -325,6 +378,20 @@ impl TcpConfig {
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         let bounds = (self.min_rto, self.max_rto);
         RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, self.rto_floor, self.rttvar)
+    }
+    /// Returns the rules of SACK recovery, which apply if both ends have `sack` and the recovery selects by it.
+    pub(super) fn sack_rules(&self, sack: bool) -> SackRules {
+        if !sack || !self.recovery.selects_by_sack() {
+            return SackRules::default();
+        }
+        SackRules {
+            resend_head: self.resend_head,
+            repair_before_recovery: self.repair_before_recovery,
+            restart_duplicates: self.restart_duplicates,
+            count_repeated_sacks: self.count_repeated_sacks,
+            grow_on_duplicates: self.grow_on_duplicates,
+            go_back_n: self.go_back_n,
+        }
     }
     /// Returns the initial window for segments of `mss` bytes, bytes.
     pub(super) fn initial_window_bytes(&self, mss: u32) -> u64 {
@@ -405,7 +472,11 @@ impl TcpConfig {
             impatient: true,
             fr_off_until: FrOffUntil::LastSent,
             rescue: true,
-            resend_head: false,
+            resend_head: ResendHead::Once,
+            repair_before_recovery: false,
+            restart_duplicates: false,
+            count_repeated_sacks: false,
+            go_back_n: false,
             tlp: false,
             undo: false,
             nagle: false,
@@ -415,7 +486,7 @@ impl TcpConfig {
             smoothed_min_rtt: false,
             report_srtt: false,
             grow_on_duplicates: false,
-            grow_at_recovery_end: true,
+            recovery_growth: RecoveryGrowth::Repaired,
             count_sacked_again: false,
             window_in_flight: false,
             grow_when_limited: false,
@@ -502,13 +573,24 @@ impl TcpConfig {
                 mss_includes_options: false,
                 ..rfc
             },
+            Stack::Ns3R27 => TcpConfig {
+                stack,
+                resend_head: ResendHead::Always,
+                repair_before_recovery: true,
+                restart_duplicates: true,
+                go_back_n: true,
+                recovery_growth: RecoveryGrowth::NewData,
+                sacked_in_flight: false,
+                ..TcpConfig::preset(Stack::Ns3R29)
+            },
             Stack::Ns3R29 => TcpConfig {
                 stack,
                 recovery: LossRecovery::Sack,
                 initial_window: 1,
-                resend_head: true,
+                resend_head: ResendHead::IfLost,
+                count_repeated_sacks: true,
                 grow_on_duplicates: true,
-                grow_at_recovery_end: false,
+                recovery_growth: RecoveryGrowth::None,
                 count_sacked_again: true,
                 window_in_flight: true,
                 ..TcpConfig::preset(Stack::Ns3)

@@ -28,6 +28,8 @@ pub(super) struct Scoreboard {
     index: Index,
     /// Start of the highest segment SACKed, 0 = none.
     highest_sacked: u64,
+    /// Offset from which data was not sent again since a time-out, in go-back-N; `u64::MAX` = none.
+    unsent: u64,
     /// Set if a SACKed retransmission no longer counts as in flight; in ns-3, it counts until `una` passes it.
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
@@ -47,6 +49,7 @@ impl Scoreboard {
             retrans: 0,
             index: Index::default(),
             highest_sacked: 0,
+            unsent: u64::MAX,
             sack_ends_retrans,
             guessing,
             by_stamp: false,
@@ -155,12 +158,18 @@ impl Scoreboard {
     }
 
     pub(super) fn resend(&mut self, index: usize, now: Time, stamp: RateStamp) -> SentSegment {
-        self.update(index, |s| {
-            s.flags |= RETRANS | EVER_RETRANS;
+        let unsent = self.unsent;
+        let s = self.update(index, |s| {
+            // Data that go-back-N sends again counts as sent for the first time.
+            s.flags = if s.start >= unsent { s.flags & !LOST } else { s.flags | RETRANS } | EVER_RETRANS;
             s.transmissions = s.transmissions.saturating_add(1);
             s.sent_at = now;
             s.stamp = stamp;
-        })
+        });
+        if s.start >= unsent {
+            self.unsent = if s.end() < self.nxt { s.end() } else { u64::MAX };
+        }
+        s
     }
 
     /// Changes the state of the segment at `index`; updates counters and index. Returns the changed segment.
@@ -291,6 +300,9 @@ impl Scoreboard {
         self.index.forget_below(ack);
         self.una = self.una.max(ack);
         self.nxt = self.nxt.max(ack);
+        if self.una == self.nxt {
+            self.unsent = u64::MAX;
+        }
         if self.highest_sacked < self.una {
             self.highest_sacked = 0;
         }
@@ -299,6 +311,7 @@ impl Scoreboard {
     /// Marks the block `[left, right)` as received (RFC 2018). Only whole segments count.
     #[inline]
     pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut NewlyDelivered) {
+        let right = right.min(self.unsent);
         // Most blocks repeat blocks of the previous acknowledgment.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
@@ -475,6 +488,11 @@ impl Scoreboard {
         }
     }
 
+    /// Makes all segments but the first unsent (go-back-N). Call it after [`Scoreboard::mark_all_lost`].
+    pub(super) fn go_back(&mut self) {
+        self.unsent = if self.segments.len() > 1 { self.start_of(1) } else { u64::MAX };
+    }
+
     /// Marks the lowest unmarked segment above the head as received, as a duplicate ACK without SACK suggests.
     pub(super) fn add_reno_sack(&mut self) {
         let lowest = self.index.sacked.gap(self.start_of(1), self.nxt);
@@ -552,6 +570,11 @@ impl Scoreboard {
                 .take_while(|s| s.start < self.highest_sacked)
                 .find(|s| s.is(LOST | SACKED))
                 .is_some_and(|s| s.is(LOST))
+    }
+
+    /// Returns true if the second segment is lost.
+    pub(super) fn second_is_lost(&self) -> bool {
+        self.lost > 0 && self.segments.get(1).is_some_and(|s| s.is(LOST) && s.start < self.highest_sacked)
     }
 
     /// Panics unless the counters and the index agree with the segments: for tests.

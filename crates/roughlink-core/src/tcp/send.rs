@@ -12,7 +12,7 @@ mod rate;
 mod recovery;
 mod timers;
 
-use super::config::{AUTO_SEND_BUFFER, Buffer, CwndLimited, LossRecovery, TcpConfig};
+use super::config::{AUTO_SEND_BUFFER, Buffer, CwndLimited, LossRecovery, SackRules, TcpConfig};
 use super::prr::Prr;
 use super::rtt_sample::RttSample;
 use super::scoreboard::{PUSHED, Scoreboard};
@@ -61,6 +61,7 @@ pub struct TcpSender {
     pub(super) prr: Prr,
     pub(super) rack: Rack,
     pub(super) sack: bool,
+    pub(super) sack_rules: SackRules,
     pub(super) ecn: EcnSender,
     /// Offset after the last byte in the send buffer.
     written: u64,
@@ -129,6 +130,7 @@ impl TcpSender {
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
+            sack_rules: cfg.sack_rules(sack),
             ecn: EcnSender::default(),
             written: 1,
             push: 0,

@@ -9,7 +9,7 @@ use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::hdplc::Duplex;
 use roughlink_core::link::jitter::Distribution;
 use roughlink_core::link::noise::impulses::MeasuredClass;
-use roughlink_core::tcp::{CwndLimited, FrOffUntil, LossRecovery, RtoFloor, Stack};
+use roughlink_core::tcp::{CwndLimited, FrOffUntil, LossRecovery, RecoveryGrowth, ResendHead, RtoFloor, Stack};
 use roughlink_core::units::UnitError;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -45,6 +45,8 @@ words_of_core!(
     RtoFloor,
     FrOffUntil,
     CwndLimited,
+    ResendHead,
+    RecoveryGrowth,
     MeasuredClass,
     PriorityClass,
     Duplex,

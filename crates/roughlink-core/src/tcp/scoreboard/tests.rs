@@ -36,6 +36,34 @@ fn three_sacked_segments_above_mark_a_loss() {
 }
 
 #[test]
+fn go_back_n_forgets_sacks_until_data_is_sent_again() {
+    let mut b = board(5);
+    let mut d = NewlyDelivered::default();
+    b.sack(201, 401, &mut d);
+    b.mark_all_lost(true);
+    b.go_back();
+    b.resend(0, Time(50), RateStamp::default());
+    assert_eq!((b.sacked(), b.in_flight()), (0, 100));
+    let known = d.bytes;
+    b.sack(201, 401, &mut d);
+    assert_eq!((d.bytes, b.sacked()), (known, 0), "not sent again yet");
+    for i in [1, 2, 3] {
+        assert_eq!(b.next_repair(), Some(i));
+        b.resend(i, Time(60), RateStamp::default());
+    }
+    assert_eq!((b.in_flight(), b.lost(), b.retrans()), (400, 200, 100), "as if sent for the first time");
+    b.sack(201, 401, &mut d);
+    assert_eq!((b.sacked(), b.next_repair()), (200, Some(4)));
+    b.resend(4, Time(70), RateStamp::default());
+    b.send(100, Time(80), RateStamp::default());
+    b.sack(501, 601, &mut d);
+    assert_eq!((b.sacked(), b.mark_lost_by_count(3)), (300, 100));
+    check(&b);
+    b.acknowledge(601, &mut d);
+    assert_eq!((b.in_flight(), b.outstanding()), (0, 0));
+}
+
+#[test]
 fn a_partly_acknowledged_segment_is_cut() {
     let mut b = board(2);
     b.mark_all_lost(true);

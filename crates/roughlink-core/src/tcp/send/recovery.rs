@@ -9,7 +9,7 @@
 
 use super::{Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
-use crate::tcp::config::{CwndLimited, LossRecovery};
+use crate::tcp::config::{CwndLimited, LossRecovery, RecoveryGrowth, ResendHead};
 use crate::tcp::prr::{AckProgress, Prr};
 use crate::tcp::scoreboard::{DUP_THRESH, LOST, NewlyDelivered, RETRANS, SACKED};
 use crate::units::Time;
@@ -22,6 +22,8 @@ pub(in crate::tcp) struct AckInfo {
     pub pure: bool,
     /// Set if marked packets are reported (ECE).
     pub congestion: bool,
+    /// Set if outstanding data is SACKed, perhaps not for the first time, and such an ACK counts as a duplicate.
+    pub repeats: bool,
     /// Bytes newly SACKed, and bytes in flight and lost before the acknowledgment.
     pub sacked: u64,
     pub prior_in_flight: u64,
@@ -35,7 +37,11 @@ impl TcpSender {
         if a.sacked > 0 {
             self.board.mark_lost_by_count(DUP_THRESH);
         }
-        let duplicate = if self.sack { a.sacked > 0 } else { a.pure && a.ack == prior_una && a.ack < self.board.nxt() };
+        let duplicate = if self.sack {
+            a.sacked > 0 || a.repeats
+        } else {
+            a.pure && a.ack == prior_una && a.ack < self.board.nxt()
+        };
         let safe = self.core.flow.state == CongestionState::Recovery && self.acks_retransmission(a.ack);
         self.board.acknowledge(a.ack, d);
         if !self.sack {
@@ -65,6 +71,9 @@ impl TcpSender {
             ecn_echo: a.congestion,
         };
         let before_duplicate = self.duplicates;
+        if duplicate && ack.acked > 0 && self.sack_rules.restart_duplicates {
+            self.duplicates = 0;
+        }
         if duplicate {
             self.on_duplicate(now, d.bytes, pipe);
         }
@@ -95,24 +104,25 @@ impl TcpSender {
             }
             CongestionState::Loss if below => {}
             CongestionState::Disorder => {
+                if !duplicate || self.sack_rules.restart_duplicates {
+                    self.core.flow.state = CongestionState::Open;
+                    self.duplicates = 0;
+                }
                 if duplicate && ack.segments < before_duplicate {
                     ack.rtt = None;
                 }
-                if duplicate && !self.cfg.grow_on_duplicates {
+                if duplicate && !self.sack_rules.grow_on_duplicates {
                     // ns-3 subtracts the earlier duplicate ACKs from the segments that it reports to the algorithm.
                     ack.segments = ack.segments.saturating_sub(before_duplicate);
                     self.report(&mut ack, a);
                     return; // ns-3 neither grows nor restarts the timer here
                 }
-                if !duplicate {
-                    self.core.flow.state = CongestionState::Open;
-                }
             }
             CongestionState::Recovery => {
                 // RFC 6582 section 3.2 step 3: the window becomes ssthresh. Most segments that the ACK covers
                 // had arrived earlier.
-                grows &= self.cfg.grow_at_recovery_end;
-                ack.segments = if !self.cfg.grow_at_recovery_end {
+                grows &= self.cfg.recovery_growth != RecoveryGrowth::None;
+                ack.segments = if self.cfg.recovery_growth != RecoveryGrowth::Repaired {
                     (a.ack.saturating_sub(self.recover) / u64::from(self.core.flow.mss)) as u32
                 } else if self.cfg.count_repaired {
                     (ack.acked / u64::from(self.core.flow.mss)) as u32
@@ -195,7 +205,11 @@ impl TcpSender {
         }
         self.duplicates += 1;
         let fresh = !self.recover_active || self.cfg.recovery == LossRecovery::Reno;
-        if (self.duplicates == DUP_THRESH && fresh) || self.board.head_is_lost() {
+        let lost = match self.sack_rules.repair_before_recovery {
+            true => self.board.second_is_lost(),
+            false => self.board.head_is_lost(),
+        };
+        if (self.duplicates == DUP_THRESH && fresh) || lost {
             self.enter_recovery(now, delivered);
         } else if !self.sack && self.cfg.limited_transmit {
             self.board.add_reno_sack();
@@ -261,17 +275,19 @@ impl TcpSender {
     }
 
     fn on_partial(&mut self, ack: &Ack, pipe: u64, safe: bool) {
-        if !self.sack {
-            self.board.mark_head_lost();
-        } else if self.cfg.resend_head {
-            self.board.forget_retransmission_of_head();
+        match self.sack_rules.resend_head {
+            ResendHead::Once if self.sack => {}
+            ResendHead::Once | ResendHead::Always => self.board.mark_head_lost(),
+            ResendHead::IfLost => self.board.forget_retransmission_of_head(),
         }
         if ack.segments >= 1 {
             self.reduce_proportionally(ack.delivered, pipe, false, safe);
         }
         let whole = self.board.una() + u64::from(self.core.flow.mss);
         let resent = self.board.head().is_some_and(|s| s.end() == whole && s.is(RETRANS) && !s.is(SACKED));
-        if !resent {
+        if self.sack_rules.resend_head == ResendHead::Always {
+            self.forced = Some(Force::Head);
+        } else if !resent {
             self.forced = Some(Force::Next);
         }
         self.sync();

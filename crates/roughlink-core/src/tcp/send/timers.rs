@@ -95,7 +95,10 @@ impl TcpSender {
         if !self.sack {
             self.board.reset_reno_sack();
         }
-        self.board.mark_all_lost(!self.sack);
+        self.board.mark_all_lost(!self.sack || self.sack_rules.go_back_n);
+        if self.sack_rules.go_back_n {
+            self.board.go_back();
+        }
         self.duplicates = 0;
         self.recover = self.board.nxt();
         self.recover_active = true;
