@@ -122,7 +122,7 @@ fn json_of_an_experiment_has_the_documented_fields() {
         assert_eq!((&cell["metric"], &cell["replicas"]), (&"throughput_mbps".into(), &3.into()));
     }
     assert_eq!(cells[0]["published"], 0.418);
-    assert_eq!((&cells[0]["stack"], &cells[2]["stack"]), (&"ns3".into(), &"linux".into()));
+    assert_eq!((&cells[0]["stack"], &cells[2]["stack"]), (&"ns3-3.27".into(), &"linux".into()));
     for file in ["runs.jsonl", "results.json", "report.html"] {
         assert!(dir.join(file).is_file(), "{file}");
     }
