@@ -114,6 +114,7 @@ fn each_rule_acts_alone() {
         ("restart_duplicates = true", "repair_before_recovery = true", LOSS, BULK),
         ("count_repeated_sacks = true", "", reordering, BULK),
         ("go_back_n = true", "", heavy, BULK),
+        ("repair_below_sack = true", "", heavy, BULK),
         ("fill_retransmissions = true", "", burst, short_segments),
         ("timestamp_rtt = true", "", LOSS, BULK),
         ("smoothed_min_rtt = true", "recovery = \"rack\"", reordering, BULK),

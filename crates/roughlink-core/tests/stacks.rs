@@ -82,7 +82,7 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
             }
         }
         // Without marks, alpha and with it ns-3's reduction after a loss fall to zero: the queue overflows repeatedly.
-        (_, "dctcp") if short && ns3 => 0.75,
+        (_, "dctcp") if short && ns3 => 0.74,
         // Both leave slow start at the first sign of a queue, and then grow by a segment per round trip of 200 ms.
         (_, "vegas") if !short && ns3 => 0.35,
         (_, "yeah") if !short && ns3 => 0.69,

@@ -254,6 +254,9 @@ pub struct TcpConfig {
     /// After a time-out, send all outstanding data again in order and forget the SACKs; data that was not sent again
     /// cannot be SACKed (ns-3.27). Otherwise SACKed data is not sent again. With `sack` and `prr` only.
     pub go_back_n: bool,
+    /// After a time-out, retransmit only below the highest SACKed segment, and then send new data, until that segment
+    /// is acknowledged (RFC 6675 NextSeg rule 1.b, which ns-3 also follows then). With `sack` and `prr` only.
+    pub repair_below_sack: bool,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
     /// Detect and undo spurious reductions (F-RTO, Eifel, D-SACK); with `rack` only.
@@ -366,6 +369,7 @@ pub(super) struct SackRules {
     pub count_repeated_sacks: bool,
     pub grow_on_duplicates: bool,
     pub go_back_n: bool,
+    pub repair_below_sack: bool,
 }
 
 impl Default for TcpConfig {
@@ -391,6 +395,7 @@ impl TcpConfig {
             count_repeated_sacks: self.count_repeated_sacks,
             grow_on_duplicates: self.grow_on_duplicates,
             go_back_n: self.go_back_n,
+            repair_below_sack: self.repair_below_sack,
         }
     }
     /// Returns the initial window for segments of `mss` bytes, bytes.
@@ -477,6 +482,7 @@ impl TcpConfig {
             restart_duplicates: false,
             count_repeated_sacks: false,
             go_back_n: false,
+            repair_below_sack: false,
             tlp: false,
             undo: false,
             nagle: false,
@@ -551,6 +557,7 @@ impl TcpConfig {
                 data_retries: 6,
                 endless_probes: true,
                 rescue: false,
+                repair_below_sack: true,
                 fill_window: true,
                 fill_retransmissions: true,
                 timestamp_rtt: true,
@@ -588,6 +595,7 @@ impl TcpConfig {
                 recovery: LossRecovery::Sack,
                 initial_window: 1,
                 resend_head: ResendHead::IfLost,
+                repair_below_sack: false,
                 count_repeated_sacks: true,
                 grow_on_duplicates: true,
                 recovery_growth: RecoveryGrowth::None,

@@ -7,7 +7,8 @@ pub(super) struct Prr {
     delivered: u64,
     out: u64,
     recover_fs: u64,
-    /// Compute the proportional part's product in 32 bits, as ns-3 3.44 does.
+    /// Compute in unsigned numbers of 32 bits, as ns-3 3.44 does: the product in the proportional part wraps, and more
+    /// bytes sent than delivered count as a large allowance, which then becomes negative.
     wraps: bool,
     /// Unit to which the proportional part is rounded up: a segment (Linux) or a byte (ns-3).
     unit: u64,
@@ -54,7 +55,8 @@ impl Prr {
             let unit = self.unit.max(1);
             (product.div_ceil(self.recover_fs.max(1).saturating_mul(unit)) * unit) as i64 - self.out as i64
         } else {
-            let mut limit = (self.delivered as i64 - self.out as i64).max(p.delivered as i64);
+            let unused = self.delivered as i64 - self.out as i64;
+            let mut limit = if self.wraps && unused < 0 { unused } else { unused.max(p.delivered as i64) };
             if p.safe {
                 limit += i64::from(mss);
             }

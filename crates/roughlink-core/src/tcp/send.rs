@@ -444,7 +444,7 @@ impl TcpSender {
     fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<OutgoingSegment> {
         let mss = u64::from(self.core.flow.mss);
         let unsent = self.written - self.board.nxt();
-        if let Some(i) = self.board.next_repair()
+        if let Some(i) = self.next_repair()
             && !(self.rack.prefer_new && unsent > 0)
         {
             let segment = self.board.segment(i);
@@ -497,6 +497,15 @@ impl TcpSender {
         None
     }
 
+    /// Returns the lowest segment lost and not retransmitted (RFC 6675 NextSeg rule 1).
+    #[inline]
+    fn next_repair(&self) -> Option<usize> {
+        let next = self.board.next_repair()?;
+        let edge = self.board.highest_sacked();
+        let above = self.sack_rules.repair_below_sack && edge > 0 && self.board.segment(next).start >= edge;
+        (!above).then_some(next)
+    }
+
     /// Returns true in SACK recovery: without repairs and new data, NextSeg rules 3 and 4 select a segment.
     #[inline]
     fn can_rescue(&self) -> bool {
@@ -515,7 +524,7 @@ impl TcpSender {
         let fresh = unsent.min(room).min(u64::from(self.core.flow.mss)) as u32;
         Some(match force {
             Force::Head => self.resend(now, 0, rate),
-            Force::Next => match self.board.next_repair() {
+            Force::Next => match self.next_repair() {
                 Some(i) => self.resend(now, i, rate),
                 None if fresh > 0 => self.send_new(now, fresh, rate),
                 None => self.resend(now, 0, rate),
