@@ -465,7 +465,7 @@ fn single_car_matches_the_v2g_paper() {
     );
     assert_eq!(s.links[1].model.as_pipe().unwrap().reverse.noise, Noise::None);
     let tcp = s.flows[0].tcp().unwrap();
-    assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3, 1460, false, true));
+    assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3R27, 1460, false, true));
     assert_eq!((tcp.delayed_ack, tcp.snd_buf), (2, Buffer::Bytes(131_072)));
     let (nd, warnings) = set(text, &[("tcp.cc", "newreno-nd"), ("tcp.mss_includes_options", "true")]);
     assert_eq!((nd.flows[0].tcp().unwrap().delayed_ack, warnings), (1, vec![]));
