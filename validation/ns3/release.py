@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compiles bulk.cc against a release of ns-3 older than the wheel, from the release's source tree.
+"""Compiles bulk.cc, or handover.cc for 3.23, against a release of ns-3 older than the wheel, from its source tree.
 
-Old releases have no wheel, and their build scripts need Python 2. This script compiles only the modules that bulk.cc
-needs, which takes two to five minutes, and prints the path of the program. Use it with `segments.py --program`.
+Old releases have no wheel, and their build scripts need Python 2. This script compiles only the modules that the
+program needs, which takes two to five minutes, and prints the path of the program. Use it with `segments.py --program`,
+or with `handover.py --program` for 3.23.
 """
 
 import argparse
@@ -16,13 +17,13 @@ HERE = Path(__file__).resolve().parent
 MODULES = ["core", "network", "internet", "point-to-point", "applications", "traffic-control", "bridge", "stats",
            "csma", "mpi"]
 # Later compilers no longer include these headers in others.
-FLAGS = ["-std=gnu++17", "-O1", "-w", "-DNS3_BUILD_PROFILE_RELEASE",
+FLAGS = ["-std=gnu++17", "-O1", "-w", "-fpermissive", "-DNS3_BUILD_PROFILE_RELEASE",
          *(f"-include{name}" for name in ("limits", "cstdint", "memory", "string", "functional"))]
 DEFINED = ["HAVE___UINT128_T", "INT64X64_USE_128", "HAVE_STDINT_H", "HAVE_INTTYPES_H", "HAVE_SYS_TYPES_H",
            "HAVE_SYS_STAT_H", "HAVE_DIRENT_H", "HAVE_STDLIB_H", "HAVE_GETENV", "HAVE_SIGNAL_H", "HAVE_PTHREAD_H",
            "HAVE_RT"]
 # Files for other systems, and headers that are not for users.
-NOT_COMPILED = ("win32", "sqlite", "int64x64-cairo", "cairo-wide", "omnet")
+NOT_COMPILED = ("win32", "sqlite", "int64x64-cairo", "cairo-wide", "omnet", "nsc-")
 NOT_INCLUDED = (*NOT_COMPILED, "private", "impl.h", "int64x64-", "fd-reader.h", "realtime", "unix-", "synchronizer.h",
                 "wall-clock", "system-")
 
@@ -68,17 +69,18 @@ def build(release: str, tree: Path) -> Path:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda pair: compiled(compiler, *pair, flags), zip(sources, targets)))
     number = "".join(part.zfill(width) for part, width in zip(release.split("."), (1, 2)))
-    (folder / "bulk.o").unlink(missing_ok=True)
-    bulk = compiled(compiler, HERE / "bulk.cc", folder / "bulk.o",
-                    [*flags, f"-DNS3_RELEASE={number}", f'-DNS3_VERSION="{release}"'])
-    program = folder / "bulk"
-    subprocess.run([compiler, str(bulk), *map(str, objects), "-lpthread", "-o", str(program)], check=True)
+    program = folder / ("handover" if release == "3.23" else "bulk")
+    own = program.with_suffix(".o")
+    own.unlink(missing_ok=True)
+    compiled(compiler, HERE / f"{program.name}.cc", own,
+             [*flags, f"-DNS3_RELEASE={number}", f'-DNS3_VERSION="{release}"'])
+    subprocess.run([compiler, str(own), *map(str, objects), "-lpthread", "-o", str(program)], check=True)
     return program
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("release", choices=["3.27", "3.29", "3.30"], help="the release that the tree has")
+    parser.add_argument("release", choices=["3.23", "3.27", "3.29", "3.30"], help="the release that the tree has")
     parser.add_argument("tree", type=Path, help="root of the source tree of ns-3")
     o = parser.parse_args()
     if not (o.tree / "src" / "internet").is_dir():

@@ -68,7 +68,7 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
         (LossRecovery::Tahoe, "dctcp") if short && ns3 => 0.48,
         // Every loss empties the pipe: Tahoe starts over from one segment.
         (LossRecovery::Tahoe, _) if short => 0.6,
-        (_, "tahoe") if short => 0.75,
+        (_, "tahoe") if short => 0.7,
         // RFC 6675 finds lost retransmissions by time-outs only.
         (LossRecovery::NewReno | LossRecovery::Sack | LossRecovery::Prr, "bic") if short && stack == Stack::Linux => {
             0.45

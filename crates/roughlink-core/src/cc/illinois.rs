@@ -226,6 +226,7 @@ impl CongestionControl for Illinois {
             }
             Halve::Flight => ((1.0 - self.beta) * (flow.in_flight / mss) as f64) as u64,
             Halve::Outstanding => ((1.0 - self.beta) * (flow.outstanding.min(self.window.cwnd) / mss) as f64) as u64,
+            Halve::Unacknowledged => ((1.0 - self.beta) * (flow.outstanding / mss) as f64) as u64,
         };
         self.window.reduce(flow, cause, left.max(2) * mss);
         if !self.params.whole_credit {

@@ -113,10 +113,12 @@ impl CongestionControl for NewReno {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let half = match self.params.halve {
-            Halve::Cwnd if self.params.ns3_linux_reno => self.window.cwnd / 2,
+            // Only Linux counts in segments.
+            Halve::Cwnd if self.params.ns3_linux_reno || !self.params.abc => self.window.cwnd / 2,
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
             Halve::Flight => flow.in_flight / 2,
             Halve::Outstanding => flow.outstanding.min(self.window.cwnd) / 2,
+            Halve::Unacknowledged => flow.outstanding / 2,
         };
         let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
         let cause = match cause {

@@ -131,6 +131,7 @@ impl CongestionControl for Veno {
             Halve::Cwnd => (self.window.segments(flow.mss) as f64 * left) as u64 * mss,
             Halve::Flight => (flow.in_flight as f64 * left) as u64,
             Halve::Outstanding => (flow.outstanding.min(self.window.cwnd) as f64 * left) as u64,
+            Halve::Unacknowledged => (flow.outstanding as f64 * left) as u64,
         };
         self.window.reduce(flow, cause, left.max(2 * mss));
         self.counter = AdditiveCounter::default();

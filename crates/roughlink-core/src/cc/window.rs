@@ -174,6 +174,8 @@ pub enum Halve {
     /// Bytes sent and not acknowledged, without those that limited transmit sent beyond the window: FlightSize (RFC
     /// 5681 section 3.2).
     Outstanding,
+    /// All bytes sent and not acknowledged, also if fast retransmits have reduced the window below them (ns-3.23).
+    Unacknowledged,
 }
 
 /// Implementation that an algorithm follows where implementations differ; each algorithm's file lists the differences.
