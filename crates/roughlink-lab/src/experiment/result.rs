@@ -474,6 +474,8 @@ pub enum Origin {
     Derived,
     /// Ours: the paper does not mention it.
     Ours,
+    /// A statement of the paper that holds by construction of the model. Not counted.
+    Construction,
 }
 
 impl Origin {
@@ -483,6 +485,7 @@ impl Origin {
             Origin::Paper => "",
             Origin::Derived => "derived",
             Origin::Ours => "ours",
+            Origin::Construction => "by construction",
         }
     }
 }
