@@ -83,8 +83,7 @@ def write(o) -> int:
     for variant in TRACED:
         lines = simulate(o.program, variant, "L2", 2.0, 60).splitlines(keepends=True)
         data = "".join(line for line in lines if not line.startswith("read"))
-        with (STORED / f"{variant}.csv.gz").open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as zipped:
-            zipped.write(data.encode())
+        (STORED / f"{variant}.csv.gz").write_bytes(gzip.compress(data.encode(), mtime=0))
     return 0
 
 
@@ -101,12 +100,13 @@ def measured(roughlink: Roughlink, folder: Path) -> dict[tuple[str, str, float],
     out = folder / "wave"
     call(roughlink, "reproduce", "wave", *EXPERIMENTS, "--stack", "ns2", "--quiet", "-o", str(out))
     results = json.loads((out / "results.json").read_text())
-    return {
-        (cell["axes"]["cc"], experiment["experiment"][-2:].upper(), float(cell["axes"]["outage"].split()[0])): cell["measured"]
-        for experiment in results["experiments"]
-        for cell in experiment["cells"]
-        if cell["metric"] == "recovery_s"
-    }
+    times = {}
+    for experiment in results["experiments"]:
+        to = experiment["experiment"][-2:].upper()
+        for cell in experiment["cells"]:
+            if cell["metric"] == "recovery_s":
+                times[cell["axes"]["cc"], to, float(cell["axes"]["outage"].split()[0])] = cell["measured"]
+    return times
 
 
 def compare_times(roughlink: Roughlink, folder: Path) -> list[bool]:

@@ -13,12 +13,23 @@ def write(page: Path, cells: list[dict], summary) -> None:
 
 def renew(page: Path, script: str, text: str) -> None:
     """Replaces the text between the script's two marks in the page with `text`."""
+    before, _, after = divided(page, script)
+    page.write_text(f"{before}\n\n{wrapped(text)}\n\n{after}")
+
+
+def current(page: Path, script: str) -> str:
+    """Returns the text between the script's two marks in the page."""
+    return divided(page, script)[1].strip()
+
+
+def divided(page: Path, script: str) -> tuple[str, str, str]:
+    """Returns the page until the script's first mark, the text between the marks, and the page from the second mark."""
     begin, end = (f"<!-- {script} --page: {word} -->" for word in ("begin", "end"))
     before, found, rest = page.read_text().partition(begin)
-    _, ended, after = rest.partition(end)
+    between, ended, after = rest.partition(end)
     if not (found and ended):
         raise Failed(f"{page} needs both {begin} and {end}")
-    page.write_text(f"{before}{begin}\n\n{wrapped(text)}\n\n{end}{after}")
+    return before + begin, between, end + after
 
 
 def wrapped(text: str) -> str:
