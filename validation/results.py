@@ -25,6 +25,7 @@ PAPERS = {
     "avoca": ("ns2", []),
     "plc": ("ns2", []),
 }
+MEDIANS = ("plc",)  # papers judged by medians, whose intervals are not symmetric
 VERDICTS = ("confirmed", "undecided", "not confirmed")
 ORIGINS = ("paper", "derived", "ours")
 
@@ -40,16 +41,35 @@ def options():
     return parser.parse_args()
 
 
-def reproduced(roughlink: Roughlink, paper: str, folder: Path) -> dict:
-    out = folder / paper
-    if not (out / "results.json").exists():
+def reproduced(roughlink: Roughlink, paper: str) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
         cli.progress(f"reproducing {paper} ...")
-        done = subprocess.run([str(roughlink.binary), "reproduce", paper, "--quiet", "-o", str(out)],
+        done = subprocess.run([str(roughlink.binary), "reproduce", paper, "--quiet", "-o", folder],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         cli.progress_end()
         if done.returncode != 0:
             raise Failed(f"`roughlink reproduce {paper}` failed:\n{done.stderr}")
-    return json.loads((out / "results.json").read_text())
+        return stored(paper, Path(folder))
+
+
+def stored(paper: str, folder: Path) -> dict:
+    """Returns the results in a folder, which must be those of the whole paper."""
+    file = folder / "results.json"
+    try:
+        results = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise Missing(f"cannot find {file}\nhelp: run `roughlink reproduce {paper} -o {folder}`")
+    stack, tables = PAPERS[paper]
+    found = {experiment["experiment"].split("/")[1] for experiment in results["experiments"]}
+    judged = [verdict(claim, stack) for claim in results["claims"]]
+    part = (
+        any(experiment["quick"] for experiment in results["experiments"]) or not found.issuperset(tables)
+        or any(word in results["command"] for word in ("--set", "--only"))
+        or not any(judged) or any(v and v["verdict"] == "not run" for v in judged)
+    )
+    if part:
+        raise Failed(f"{file} has only a part of the paper's results, or changed ones: {results['command']}")
+    return results
 
 
 def verdict(claim: dict, stack: str) -> dict | None:
@@ -76,20 +96,22 @@ def number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def interval(found: dict) -> str:
-    return number(found["measured"]) + (f" ± {number(found['ci95'])}" if found["ci95"] else "")
+def interval(found: dict, symmetric: bool) -> str:
+    bound = ">" if found.get("lower_bound") else "<" if found.get("upper_bound") else ""
+    figure = f"{bound} {number(found['measured'])}".strip()
+    return f"{figure} ± {number(found['ci95'])}" if found["ci95"] and symmetric else figure
 
 
-def not_confirmed(results: dict, stack: str) -> str:
+def not_confirmed(results: dict, stack: str, symmetric: bool) -> str:
     """Returns the claims of and from the paper that are not confirmed on its stack, with the reasons."""
     lines = ["| claim | verdict | measured | criterion | reason |", "|---|---|---|---|---|"]
     for claim in results["claims"]:
         found = verdict(claim, stack)
         if claim["origin"] == "ours" or not found or found["verdict"] == "confirmed":
             continue
-        text = claim["text"].replace("|", "\\|")
-        lines.append(f"| {text} ({claim['place']}) | {found['verdict']} | {interval(found)} {claim['unit']} | "
-                     f"{claim['criterion']} | {found.get('reason') or ''} |")
+        figure = f"{interval(found, symmetric)} {claim['unit']}"
+        row = [f"{claim['text']} ({claim['place']})", found["verdict"], figure, claim["criterion"], found.get("reason")]
+        lines.append(f"| {' | '.join((cell or '').replace('|', chr(92) + '|') for cell in row)} |")
     return "\n".join(re.sub(" +", " ", line) for line in lines)
 
 
@@ -107,7 +129,8 @@ def published(results: dict, names: list[str], stack: str) -> str:
             if cell["stack"] == stack and cell["published"] is not None and cell["metric"] == metric:
                 row = labels[1][cell["axes"][second["name"]]]
                 column = labels[0][cell["axes"][first["name"]]] + (f", to {where}" if where else "")
-                cells[row, column] = f"{cell['published']:g}, **{cell['measured']:.{places(cell)}f}**"
+                measured = "none" if cell["measured"] is None else f"{cell['measured']:.{places(cell)}f}"
+                cells[row, column] = f"{cell['published']:g}, **{measured}**"
                 rows[row] = columns[column] = None
     lines = [f"| {' | '.join(['', *columns])} |", f"|{'---|' * (len(columns) + 1)}"]
     lines += [f"| {' | '.join([row, *(cells.get((row, column), '') for column in columns)])} |" for row in rows]
@@ -139,7 +162,7 @@ def groups(results: dict, stack: str) -> str:
 def parts(paper: str, results: dict) -> dict[str, str]:
     """Returns the generated parts of a page by name."""
     stack, tables = PAPERS[paper]
-    made = {"verdicts": counts(results), "not confirmed": not_confirmed(results, stack)}
+    made = {"verdicts": counts(results), "not confirmed": not_confirmed(results, stack, paper not in MEDIANS)}
     if tables:
         made["published"] = published(results, tables, stack)
     if paper == "plc":
@@ -152,22 +175,21 @@ def main() -> int:
     unknown = [paper for paper in o.paper if paper not in PAPERS]
     if unknown:
         raise Missing(f"unknown paper {unknown[0]}: choose among {', '.join(PAPERS)}")
-    differ = 0
-    with tempfile.TemporaryDirectory() as temporary:
-        for paper in o.paper or ["wave", "plc"]:
-            results = reproduced(Roughlink(o.roughlink), paper, o.stored or Path(temporary))
-            file = PAGES / f"{paper}.md"
-            for name, text in parts(paper, results).items():
-                script = f"results.py {name}"
-                if o.page:
-                    page.renew(file, script, text)
-                    continue
-                label, old = f"{file.name}, {name}", page.current(file, script).splitlines()
-                lines = list(difflib.unified_diff(old, text.splitlines(), label, "results", lineterm=""))
-                differ += bool(lines)
-                print("\n".join(lines) if lines else f"{label}: as in the results")
+    differ = []
+    for paper in o.paper or ["wave", "plc"]:
+        results = stored(paper, o.stored / paper) if o.stored else reproduced(Roughlink(o.roughlink), paper)
+        file = PAGES / f"{paper}.md"
+        for name, text in parts(paper, results).items():
+            script = f"results.py {name}"
+            if o.page:
+                page.renew(file, script, text)
+                continue
+            label, old = f"{file.name}, {name}", page.current(file, script).splitlines()
+            lines = list(difflib.unified_diff(old, text.splitlines(), label, "results", lineterm=""))
+            differ += [paper] if lines else []
+            print("\n".join(lines) if lines else f"{label}: as in the results")
     if differ:
-        print("Write the pages again: validation/results.py --page")
+        print(f"help: validation/results.py --page {' '.join(dict.fromkeys(differ))}")
     return cli.EXPECTATION if o.strict and differ else 0
 
 

@@ -3,8 +3,8 @@
 //   source --(100 Mbit/s, 1 ms)-- r1 --(bottleneck)-- r2 --(100 Mbit/s, 1 ms)-- sink
 //
 // During the outage each packet that arrives at r1 or r2 over the bottleneck is lost. Rate and delay change when the
-// outage begins, for packets not yet serialized. The output on stdout is one CSV line per segment that the source sends
-// (`data`) and per read of the sink (`read`), with times in nanoseconds and lengths in bytes.
+// outage begins, for packets whose serialization has not begun. The output on stdout is one CSV line per segment that
+// the source sends (`data`) and per read of the sink (`read`), with times in nanoseconds and lengths in bytes.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -12,6 +12,7 @@
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 

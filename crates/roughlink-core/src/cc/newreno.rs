@@ -113,7 +113,7 @@ impl CongestionControl for NewReno {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let half = match self.params.halve {
-            // Only Linux counts in segments.
+            // Growth per ACK goes with a window in bytes.
             Halve::Cwnd if self.params.ns3_linux_reno || !self.params.abc => self.window.cwnd / 2,
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
             Halve::Flight => flow.in_flight / 2,

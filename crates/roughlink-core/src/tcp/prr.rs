@@ -7,8 +7,8 @@ pub(super) struct Prr {
     delivered: u64,
     out: u64,
     recover_fs: u64,
-    /// Compute in unsigned numbers of 32 bits, as ns-3 3.44 does: the product in the proportional part wraps, and more
-    /// bytes sent than delivered count as a large allowance, which then becomes negative.
+    /// Compute in unsigned numbers of 32 bits, as ns-3 3.44 does. The product in the proportional part wraps. If more
+    /// bytes were sent than delivered, the difference stays negative, and the ACK allows nothing.
     wraps: bool,
     /// Unit to which the proportional part is rounded up: a segment (Linux) or a byte (ns-3).
     unit: u64,

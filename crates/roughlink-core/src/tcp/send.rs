@@ -497,7 +497,8 @@ impl TcpSender {
         None
     }
 
-    /// Returns the lowest segment lost and not retransmitted (RFC 6675 NextSeg rule 1).
+    /// Returns the lowest segment lost and not retransmitted: RFC 6675 NextSeg rules 1.a and 1.c, and 1.b only with
+    /// `repair_below_sack`.
     #[inline]
     fn next_repair(&self) -> Option<usize> {
         let next = self.board.next_repair()?;

@@ -232,8 +232,8 @@ impl ClaimsFile {
 }
 
 /// Counts the confirmed claims among those tested on `stack`, by origin: "2 of the paper's 3 tested claims are
-/// confirmed (1 undecided), 1 of 1 of ours". Claims that hold by construction do not
-/// count. Empty if none was tested.
+/// confirmed (1 undecided), 1 of 1 of ours". Claims that hold by
+/// construction do not count. Empty if none was tested.
 pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     let mut said = String::new();
     for origin in [Origin::Paper, Origin::Derived, Origin::Ours] {
@@ -246,7 +246,7 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
             (Origin::Paper, 1) => "the paper's 1 tested claim".into(),
             (Origin::Paper, n) => format!("the paper's {n} tested claims"),
             (Origin::Derived, n) => format!("{n} derived from it"),
-            (_, n) => format!("{n} of ours"),
+            (Origin::Ours | Origin::Construction, n) => format!("{n} of ours"),
         };
         let confirmed = count(ClaimOutcome::Confirmed);
         said += &match said.as_str() {
