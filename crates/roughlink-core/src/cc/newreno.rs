@@ -268,6 +268,26 @@ mod tests {
     }
 
     #[test]
+    fn odd_windows_are_halved_in_bytes_where_acks_grow_them() {
+        let f = Flow { initial_window: 9_000, ..flow() };
+        for (stack, ssthresh) in [("linux", 4_000), ("ns3", 4_500), ("ns2", 4_500)] {
+            let mut cc = build("tahoe", stack, "", &f).unwrap();
+            cc.on_congestion(&f, Congestion::Loss);
+            assert_eq!(cc.trace().ssthresh, ssthresh, "{stack}");
+        }
+    }
+
+    #[test]
+    fn flight_size_may_exceed_the_window_after_fast_retransmits() {
+        let f = Flow { outstanding: 16_000, ..flow() }; // the window is 10 segments
+        for (halve, ssthresh) in [("outstanding", 5_000), ("unacknowledged", 8_000)] {
+            let mut cc = build("newreno", "ns2", &format!("halve = \"{halve}\""), &f).unwrap();
+            cc.on_congestion(&f, Congestion::Loss);
+            assert_eq!(cc.trace().ssthresh, ssthresh, "{halve}");
+        }
+    }
+
+    #[test]
     fn reduction_clears_credit_towards_the_next_segment() {
         let f = Flow { initial_ssthresh: 10_000, ..flow() };
         let mut cc = build("reno", "linux", "", &f).unwrap();

@@ -98,4 +98,14 @@ mod tests {
         assert_eq!(sent.iter().sum::<i32>(), 10, "{sent:?}");
         assert!(sent[1..].iter().all(|&n| n <= 1), "{sent:?}");
     }
+
+    #[test]
+    fn ns3_allows_nothing_if_more_was_sent_than_delivered() {
+        for (wraps, window) in [(true, 4_000), (false, 5_000)] {
+            let mut prr = Prr::start(10_000, 1, wraps);
+            prr.on_sent(8_000);
+            let ack = AckProgress { delivered: 1_000, pipe: 4_000, ssthresh: 10_000, safe: false };
+            assert_eq!(prr.on_ack(ack, 1_000), Some(window), "wraps: {wraps}");
+        }
+    }
 }
