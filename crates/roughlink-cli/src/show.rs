@@ -134,9 +134,13 @@ fn measured(cell: &Cell) -> String {
     }
 }
 
-/// Formats a range as `1.2 to 3.4`, or `> 1.2` without a known upper end.
+/// Formats a range as `1.2 to 3.4`, or `> 1.2` or `< 3.4` if only one end is known.
 fn range([from, to]: [f64; 2]) -> String {
-    if to.is_finite() { format!("{} to {}", digits(from), digits(to)) } else { format!("> {}", digits(from)) }
+    match (from.is_finite(), to.is_finite()) {
+        (_, false) => format!("> {}", digits(from)),
+        (false, _) => format!("< {}", digits(to)),
+        _ => format!("{} to {}", digits(from), digits(to)),
+    }
 }
 
 /// Explains the signs in a table of these cells.
@@ -243,7 +247,7 @@ pub(crate) fn claims(claims: &[ClaimResult]) -> String {
     out
 }
 
-/// Formats our figure, shown after the verdict: `, 27.1 ± 3.0 %`.
+/// Formats our figure, shown after the verdict: `, 27.1 (24.0 to 30.3) %`.
 fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
     let Some(measured) = verdict.measured else { return String::new() };
     let bound = match (verdict.lower_bound, verdict.upper_bound) {
@@ -251,8 +255,8 @@ fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
         (_, true) => "< ",
         _ => "",
     };
-    let ci = verdict.ci95.map_or(String::new(), |ci| format!(" ± {}", digits(ci)));
-    format!(", {bound}{}", with_unit(&(plain(measured) + &ci), claim))
+    let interval = verdict.interval.map_or(String::new(), |ends| format!(" ({})", range(ends)));
+    format!(", {bound}{}", with_unit(&(plain(measured) + &interval), claim))
 }
 
 fn with_unit(number: &str, claim: &ClaimResult) -> String {
@@ -383,6 +387,8 @@ mod tests {
             figure(&Verdict { measured: Some(2.0), lower_bound, upper_bound, ..Verdict::default() }, &claim)
         };
         assert_eq!([bounded(true, false), bounded(false, true), bounded(false, false)], [", > 2", ", < 2", ", 2"]);
+        let ends = [[1.0, 3.0], [1.0, f64::INFINITY], [f64::NEG_INFINITY, 3.0]];
+        assert_eq!(ends.map(range), ["1.000 to 3.000", "> 1.000", "< 3.000"]);
         let cell = |n: usize, deterministic| Cell {
             measured: Some(3.0),
             samples: vec![3.0; n],

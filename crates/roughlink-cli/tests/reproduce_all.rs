@@ -21,7 +21,7 @@ fn index_links_to_four_reports() {
     let index = fs::read_to_string(root.join("index.html")).unwrap();
     assert!(!index.contains("Not computed yet") && !index.contains("so far"));
     let mut places = Vec::new();
-    for paper in ["wave", "plc", "avoca", "v2g"] {
+    for paper in ["plc", "wave", "avoca", "v2g"] {
         let link = format!("<h2><a href=\"{paper}/report.html\">");
         places.push(index.find(&link).unwrap_or_else(|| panic!("no {link}")));
         assert!(root.join(paper).join("report.html").is_file());

@@ -146,6 +146,12 @@ pub const QUANTITIES: &[Quantity] = &[
         "s",
         "from the end of the last outage until five consecutive seconds each deliver 95 % of what the link carries",
     ),
+    row(
+        "sender_recovery_s",
+        "Recovery time of the sender",
+        "s",
+        "from the end of the last outage to the first second that has the link's rate within 10 % in each half",
+    ),
     row("resume_s", "Resume delay", "s", "from the end of the last outage to the next transmission"),
     row(COVERED, "Delivered in coverage", "MB", "by all flows; with `@` and a station class, only at its stations"),
     // Time windows.

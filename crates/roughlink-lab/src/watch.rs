@@ -86,8 +86,14 @@ pub const CURVES: &[Quantity] = &[
 const RATES: std::ops::Range<usize> = 4..6;
 
 /// Metrics of watched runs: means over time, and recovery times of flows.
-pub const MEANS: &[Quantity] =
-    &[named("cwnd_mean_pkt"), named("cwnd_10_share"), named("recovery_s"), named("resume_s"), named(COVERED)];
+pub const MEANS: &[Quantity] = &[
+    named("cwnd_mean_pkt"),
+    named("cwnd_10_share"),
+    named("recovery_s"),
+    named("sender_recovery_s"),
+    named("resume_s"),
+    named(COVERED),
+];
 
 /// Watches a run.
 #[derive(Debug)]
@@ -176,7 +182,8 @@ impl Watcher {
             self.flows.iter().zip(ends).filter_map(|(f, end)| Some((f.recovery.as_ref()?, end))).collect();
         let resumed = recoveries.iter().filter_map(|(r, end)| r.resumed(*end)).collect();
         let recovered = recoveries.iter().filter_map(|(r, end)| r.time(*end)).collect();
-        for (name, waits) in [("resume_s", resumed), ("recovery_s", recovered)] {
+        let senders = recoveries.iter().filter_map(|(r, end)| r.sender_time(*end)).collect();
+        for (name, waits) in [("resume_s", resumed), ("recovery_s", recovered), ("sender_recovery_s", senders)] {
             seen.wait(name, waits);
         }
         for (class, bytes) in self.covered.bytes() {

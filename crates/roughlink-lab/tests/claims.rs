@@ -91,7 +91,7 @@ fn claims_give_figures_and_verdicts() {
         assert!((ns3.measured.unwrap() - measured).abs() < 1e-9, "{claim}: {ns3:?}");
         let expected = if confirmed { ClaimOutcome::Confirmed } else { ClaimOutcome::NotConfirmed };
         assert_eq!(ns3.verdict, expected, "{claim}: {ns3:?}");
-        assert_eq!(ns3.ci95, None, "it is exact");
+        assert_eq!(ns3.interval, None, "it is exact");
         assert_eq!((linux.measured, linux.verdict), (None, ClaimOutcome::NotRun));
     }
 }
@@ -169,6 +169,75 @@ fn ranks_include_all_cells() {
     assert_eq!(rank("", true), ClaimOutcome::NotRun, "a third algorithm was left out");
     assert_eq!(rank("among = [\"fast\", \"slow\"]", true), ClaimOutcome::Confirmed);
     assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), ClaimOutcome::NotRun);
+}
+
+#[test]
+fn a_share_over_an_axis_must_be_met_at_each_value_of_the_others() {
+    // 6 and 3 of `fast`, 4 and 1 of `slow`, at 1 and 5 %.
+    let outcome = |least: u32, more: &str| {
+        let claim = "kind = \"value\"\na = [\"fast\", \"slow\"]\nover = { loss = [] }";
+        let judged = judged(&format!("{claim}\nconfirmed = {{ min = {least}, share = 0.5 }}\n{more}"));
+        judged.map(|mut c| c.verdicts.remove(0).verdict)
+    };
+    let over = "share_over = \"loss\"";
+    assert_eq!(outcome(3, "").unwrap(), ClaimOutcome::Confirmed, "three of four");
+    assert_eq!(outcome(3, over).unwrap(), ClaimOutcome::Confirmed, "two and one of two");
+    assert_eq!(outcome(5, over).unwrap(), ClaimOutcome::NotConfirmed, "one and none of two");
+    assert!(outcome(5, "share_over = \"cc\"").unwrap_err().contains("`over` does not have"));
+    let whole = "kind = \"value\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { min = 1 }\nshare_over = \"loss\"";
+    assert!(judged(whole).unwrap_err().contains("`share_over` needs a `share`"));
+}
+
+#[test]
+fn near_ties_make_a_rank_a_range() {
+    let rank = |margin: &str| {
+        let claim =
+            format!("kind = \"rank\"\na = \"slow\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{margin}");
+        judged(&claim).map(|mut c| c.verdicts.remove(0))
+    };
+    let of = |v: Verdict| (v.verdict, v.measured, v.interval);
+    assert_eq!(of(rank("").unwrap()), (ClaimOutcome::NotConfirmed, Some(2.0), None));
+    assert_eq!(
+        of(rank("margin = 0.49").unwrap()),
+        (ClaimOutcome::NotConfirmed, Some(2.0), None),
+        "6 and 4 differ by half"
+    );
+    let tie = rank("margin = 0.5").unwrap();
+    assert_eq!(tie.reason, "The intervals of the differences and near ties allow the ranks 1 to 2");
+    assert_eq!(of(tie), (ClaimOutcome::Undecided, Some(2.0), Some([1.0, 2.0])));
+    assert!(rank("margin = 1").unwrap_err().contains("`margin` needs"));
+}
+
+#[test]
+fn totals_weigh_runs_without_events() {
+    let mut result = result();
+    result.metrics.push(MetricResult { name: "timeouts".into(), ..Default::default() });
+    // Recoveries 40 and 60, time-outs 2 and 6 in four runs, so 20 and 10 recoveries per time-out.
+    let samples = [[8.0, 9.0, 11.0, 12.0], [14.0, 15.0, 15.0, 16.0], [0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 2.0, 2.0]];
+    let cells = [("fast", "throughput_mbps"), ("slow", "throughput_mbps"), ("fast", "timeouts"), ("slow", "timeouts")];
+    result.cells.truncate(2);
+    for (i, (cc, metric)) in cells.into_iter().enumerate() {
+        let mut cell = result.cells[i % 2].clone();
+        cell.axes.insert("cc".into(), cc.into());
+        (cell.metric, cell.samples, cell.replicas) = (metric.into(), samples[i].into(), 4);
+        (cell.deterministic, cell.measured) = (false, Some(1.0));
+        if i < 2 { result.cells[i] = cell } else { result.cells.push(cell) }
+    }
+    let claim =
+        "kind = \"ratio\"\nb = \"slow\"\nper = \"timeouts\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1.5 }";
+    let judged = verdict("", claim, &result);
+    assert!((judged.measured.unwrap() - 2.0).abs() < 1e-9, "{judged:?}");
+    let [from, to] = judged.interval.unwrap();
+    assert!(from > 0.0 && from < 1.5 && to > 2.0, "{judged:?}");
+    assert_eq!(judged.verdict, ClaimOutcome::Undecided);
+    assert_eq!(judged.evidence, "FAST 10 / 0.500, SLOW 15 / 1.50");
+    result.cells[2].samples = vec![0.0; 4];
+    let none = verdict("", claim, &result);
+    assert_eq!((none.measured, none.reason.as_str()), (None, "A total over all runs is zero"));
+    for cell in &mut result.cells {
+        (cell.deterministic, cell.samples) = (true, vec![2.0]);
+    }
+    assert_eq!(verdict("", claim, &result).verdict, ClaimOutcome::NotConfirmed, "1 is exact");
 }
 
 /// Returns the result with these values of `fast` and `slow` at 1 %, from random runs.
@@ -475,10 +544,10 @@ fn bounds_of_both_algorithms_are_marked() {
     let most = with_cell(result(), "fast", "1 %", &[4.0, 5.0, 6.0, 7.0], &[8.0, 9.0]);
     let v = judged("statistic = \"median\"", "value", "min = 4", &most);
     assert_eq!((v.verdict, v.measured, v.lower_bound), (ClaimOutcome::Confirmed, Some(6.5), false), "{v:?}");
-    // A rank among cells with only lower bounds is a lower bound.
+    // A rank among cells with only lower bounds is a range.
     let slow = with_cell(result(), "slow", "1 %", &[], &[5.0; 6]);
     let v = judged("", "rank", "max = 1", &slow);
-    assert_eq!((v.verdict, v.measured, v.lower_bound), (ClaimOutcome::Undecided, Some(1.0), true), "{v:?}");
+    assert_eq!((v.verdict, v.measured, v.interval), (ClaimOutcome::Undecided, Some(1.0), None), "{v:?}");
 }
 
 #[test]

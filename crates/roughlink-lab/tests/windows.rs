@@ -70,6 +70,7 @@ fn windows_agree_with_the_whole_run() {
         "jain[6..15]",
         "jain_min_10s[0..15]",
         "delay_p99_ms[0..15]",
+        "segments[0..15]:sum",
     ];
     let (_, record) = measured(&names);
     let value = |name: &str| Metric::new(name).unwrap().value(&record);
@@ -91,6 +92,7 @@ fn windows_agree_with_the_whole_run() {
     assert_eq!(value(names[10]), Some(1.0), "alone");
     assert!((0.5..=1.0).contains(&number(names[11])) && number(names[12]) <= 1.0);
     assert_eq!(value(names[13]), None, "nobody calls");
+    assert_eq!(number(names[14]), r.flows.iter().map(|f| f.segments).sum::<u64>() as f64);
 }
 
 #[test]

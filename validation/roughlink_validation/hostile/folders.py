@@ -41,7 +41,7 @@ PAPER = {
                           "shipped": [], "note": "A note."}},
     "claims": [{"claim": "a/b", "text": "It is faster.", "place": "Figure 1", "published": 2.0, "unit": "ratio",
                 "criterion": "from 1 to 3", "experiments": ["sweep-scenario"],
-                "verdicts": [{"stack": "", "verdict": "confirmed", "measured": 2.1, "ci95": 0.1,
+                "verdicts": [{"stack": "", "verdict": "confirmed", "measured": 2.1, "interval": [2.0, 2.2],
                               "evidence": "2.1", "reason": ""}]}],
 }  # fmt: skip
 CURVE = {"stack": "", "axes": {"tcp.cc": "cubic"}, "label": "CUBIC", "metric": "throughput_mbps", "replica": 0,

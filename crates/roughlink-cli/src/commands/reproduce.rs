@@ -8,7 +8,7 @@ use crate::progress::work_by;
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
-use roughlink_lab::experiment::result::{Cell, ClaimOutcome, ClaimResult, ExperimentResult, ReportInput};
+use roughlink_lab::experiment::result::{Cell, ClaimOutcome, ClaimResult, ExperimentResult, Origin, ReportInput};
 use roughlink_lab::experiment::{Experiment, ExperimentPlan, KERNEL, assignment, grid, paper, split};
 use roughlink_lab::folder::{self, FolderContent};
 use roughlink_lab::kernel;
@@ -161,7 +161,8 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     if !args.strict {
         return Ok(());
     }
-    let claims: usize = inputs.iter().map(|input| input.claims.len()).sum();
+    let counted = |input: &&ReportInput| input.claims.iter().filter(|c| c.origin != Origin::Construction).count();
+    let claims: usize = inputs.iter().map(counted).sum();
     let undecided = match inputs.iter().map(|input| on_first_stack(input, ClaimOutcome::Undecided).count()).sum() {
         0_usize => None,
         n => Some(format!("{n} of {claims} claims are undecided, which is not a failure")),
@@ -325,7 +326,7 @@ fn beside_published(cell: &Cell) -> String {
 fn on_first_stack(input: &ReportInput, outcome: ClaimOutcome) -> impl Iterator<Item = &ClaimResult> {
     let first = input.experiments.first().and_then(|e| e.stacks.first());
     let ends = move |c: &&ClaimResult| c.verdicts.iter().any(|v| Some(&v.stack) == first && v.verdict == outcome);
-    input.claims.iter().filter(ends)
+    input.claims.iter().filter(|c| c.origin != Origin::Construction).filter(ends)
 }
 
 /// Lowest rank correlation accepted under `--strict`.

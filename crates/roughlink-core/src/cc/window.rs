@@ -167,7 +167,7 @@ impl AdditiveCounter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Halve {
-    /// Congestion window (Linux).
+    /// Congestion window (Linux): whole segments if growth counts segments (`abc`), otherwise bytes.
     Cwnd,
     /// Bytes in flight, without SACKed and lost ones (ns-3).
     Flight,

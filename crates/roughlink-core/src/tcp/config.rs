@@ -254,8 +254,8 @@ pub struct TcpConfig {
     /// After a time-out, send all outstanding data again in order and forget the SACKs; data that was not sent again
     /// cannot be SACKed (ns-3.27). Otherwise SACKed data is not sent again. With `sack` and `prr` only.
     pub go_back_n: bool,
-    /// After a time-out, retransmit only below the highest SACKed segment, and then send new data, until that segment
-    /// is acknowledged (RFC 6675 NextSeg rule 1.b, which ns-3 also follows then). With `sack` and `prr` only.
+    /// Retransmit only lost segments below the highest SACKed one (RFC 6675 NextSeg rule 1.b). So after a time-out new
+    /// data follows until that segment is acknowledged, as in ns-3. With `sack` and `prr` only.
     pub repair_below_sack: bool,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
@@ -331,7 +331,8 @@ pub struct TcpConfig {
     /// round trips (Linux `tcp_tso_autosize`). If the window has no room for a whole burst, the sender waits for the
     /// next acknowledgment (`tcp_tso_should_defer`).
     pub tso_autosizing: bool,
-    /// Multiply in 32 bits in proportional rate reduction, like ns-3 3.44. With `prr` only.
+    /// Compute proportional rate reduction in 32 bits without sign, like ns-3 3.44: products wrap around, and a
+    /// difference below zero becomes a large number. With `prr` only.
     pub prr_wraps: bool,
     /// Count a segment for each duplicate ACK in proportional rate reduction, in addition to the data that it reports,
     /// until as much is delivered as was in flight when recovery began (ns-3). With `prr` only.

@@ -71,14 +71,22 @@ struct Claim {
     b_experiment: Option<String>,
     /// The metric of `b`, if different.
     b_metric: Option<String>,
+    /// For `ratio`: the metric that divides both. Each quotient is one of totals over all replicas, so replicas
+    /// without events count, too.
+    per: Option<String>,
     /// For `rank`: compare only with these values.
     among: Option<Vec<String>>,
+    /// For `rank`: values that differ by at most this share of `a` are equal, and the rank is a range.
+    margin: Option<f64>,
     /// Values of the other axes.
     #[serde(default)]
     at: BTreeMap<String, String>,
     /// Values of other axes for each of which the claim must hold; all values if the list is empty.
     #[serde(default)]
     over: BTreeMap<String, Vec<String>>,
+    /// The axis in `over` along which the `share` of `confirmed` counts: the claim must hold for each value of the
+    /// other axes. All combinations count alike if absent.
+    share_over: Option<String>,
     /// The criterion for a confirmed claim.
     confirmed: Spanned<Criterion>,
     /// Reason why the claim is not confirmed, by stack; only shown then. Placeholders: `{measured}`, the figure of the
@@ -208,6 +216,8 @@ pub fn judge(source: &ScenarioText, paper: &str, results: &[ExperimentResult]) -
         let Some(other) = measured(claim.b_experiment.as_ref().unwrap_or(claim.experiment.get_ref())) else { continue };
         claim.check(source, result, claim.metric.as_ref())?;
         claim.check(source, other, claim.b_metric.as_ref().or(claim.metric.as_ref()))?;
+        claim.check(source, result, claim.per.as_ref())?;
+        claim.check(source, other, claim.per.as_ref())?;
         judged.push(ClaimResult {
             claim: format!("{paper}/{}", claim.id),
             text: claim.text.clone(),
@@ -226,7 +236,11 @@ pub fn judge(source: &ScenarioText, paper: &str, results: &[ExperimentResult]) -
 impl ClaimsFile {
     fn parse(source: &ScenarioText) -> Result<ClaimsFile, LabError> {
         let file: ClaimsFile = read(source)?;
-        let problems: Vec<Problem> = file.claim.iter().flat_map(Claim::problems).collect();
+        let mut problems: Vec<Problem> = file.claim.iter().flat_map(Claim::problems).collect();
+        for claim in file.claim.iter().filter(|claim| claim.per.is_some() && file.statistic == Statistic::Median) {
+            let problem = Problem::new(format!("claim `{}`: `per` has no median", claim.id));
+            problems.push(problem.at(claim.experiment.span(), "").help("leave out `per`, or `statistic`"));
+        }
         if problems.is_empty() { Ok(file) } else { Err(fault(source, problems)) }
     }
 }
@@ -276,7 +290,33 @@ impl Claim {
         let about = |message: &str, at: std::ops::Range<usize>| {
             Problem::new(format!("claim `{}`: {message}", self.id)).at(at, "")
         };
-        let mut problems = Vec::new();
+        let several = matches!(self.kind, ComparisonKind::Spread | ComparisonKind::Largest);
+        let shared = self.share_over.as_ref();
+        let refused = [
+            (
+                self.per.is_some() && self.kind != ComparisonKind::Ratio,
+                "`per` needs `kind = \"ratio\"`",
+                "leave out `per`",
+            ),
+            (
+                shared.is_some_and(|axis| !self.over.contains_key(axis)),
+                "`share_over` names an axis that `over` does not have",
+                "add the axis to `over`",
+            ),
+            (
+                shared.is_some() && (several || self.confirmed.get_ref().share.is_none()),
+                "`share_over` needs a `share`, and a `kind` with a figure for each combination",
+                "leave out `share_over`",
+            ),
+            (
+                self.margin.is_some_and(|m| self.kind != ComparisonKind::Rank || !(0.0..1.0).contains(&m)),
+                "`margin` needs `kind = \"rank\"`, and must be at least 0 and below 1",
+                "leave out `margin`, or write the share of a value below which a difference is a tie",
+            ),
+        ];
+        let refused = refused.into_iter().filter(|(is, ..)| *is);
+        let mut problems: Vec<Problem> =
+            refused.map(|(_, message, help)| about(message, self.experiment.span()).help(help)).collect();
         if matches!(
             self.kind,
             ComparisonKind::Ratio | ComparisonKind::Gain | ComparisonKind::More | ComparisonKind::Difference
@@ -352,9 +392,12 @@ impl Claim {
             |f: &ClaimFigure| f.range.map_or(f64::NEG_INFINITY, |[from, to]| (from - bounds.0).min(bounds.1 - to));
         let mut order: Vec<&ClaimFigure> = figures.iter().collect();
         order.sort_by(|a, b| a.outcome(bounds).cmp(&b.outcome(bounds)).then(margin(a).total_cmp(&margin(b))));
-        // This many figures may miss the criterion; the next one decides.
-        let allowed = figures.len() as f64 * (1.0 - criterion.share.unwrap_or(1.0)) + 1e-9;
-        let Some(deciding) = order.get(allowed as usize).copied() else {
+        // In each group this many figures may miss the criterion; the next one decides. Of these the worst decides.
+        let mut groups: BTreeMap<&str, Vec<&ClaimFigure>> = BTreeMap::new();
+        order.iter().for_each(|f| groups.entry(&f.group).or_default().push(f));
+        let allowed = |group: &[&ClaimFigure]| group.len() as f64 * (1.0 - criterion.share.unwrap_or(1.0)) + 1e-9;
+        let decide: Vec<&ClaimFigure> = groups.values().filter_map(|g| g.get(allowed(g) as usize).copied()).collect();
+        let Some(deciding) = order.iter().copied().find(|f| decide.iter().any(|d| std::ptr::eq(*d, *f))) else {
             return Verdict { stack: stack.into(), ..Verdict::default() };
         };
         let mut evidence: Vec<&ClaimFigure> = figures.iter().collect();
@@ -370,16 +413,23 @@ impl Claim {
             stack: stack.into(),
             verdict,
             measured: [from, to].into_iter().find(|end| end.is_finite()),
-            lower_bound: from.is_finite() && from < to,
+            lower_bound: from.is_finite() && to == f64::INFINITY,
             upper_bound: from == f64::NEG_INFINITY && to.is_finite(),
-            ci95: deciding.ci95().filter(|_| self.kind != ComparisonKind::Rank),
+            interval: deciding.interval(),
             evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
             reason: match verdict {
                 ClaimOutcome::NotConfirmed => self.reason_missed(stack, results[0], deciding, &figures),
-                ClaimOutcome::Undecided => self.reason_undecided(results[0], deciding),
+                ClaimOutcome::Undecided => self.reason_undecided(stack, results[0], deciding),
                 ClaimOutcome::Confirmed | ClaimOutcome::NotRun => String::new(),
             },
         }
+    }
+
+    /// Returns the file's reason for a stack. A reason for the stack that behaves like Linux also applies to the
+    /// kernel, unless the file has another.
+    fn reason_of(&self, stack: &str) -> Option<&String> {
+        let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
+        self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref)
     }
 
     fn reason_missed(
@@ -389,13 +439,11 @@ impl Claim {
         deciding: &ClaimFigure,
         all: &[ClaimFigure],
     ) -> String {
-        // A reason for the stack that behaves like Linux also applies to the kernel, unless the file has another.
-        let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
-        let Some(reason) = self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref) else { return String::new() };
+        let Some(reason) = self.reason_of(stack) else { return String::new() };
         let unit = self.unit(result);
         let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
-        let half = deciding.ci95().filter(|_| self.kind != ComparisonKind::Rank);
-        let measured = with_unit(deciding.words() + &half.map_or(String::new(), |c| format!(" ± {}", short(c))));
+        let interval = deciding.interval().map_or(String::new(), |ends| format!(" ({})", words(ends)));
+        let measured = with_unit(deciding.words() + &interval);
         let known = || all.iter().filter_map(|f| f.range);
         let low = known().map(|[from, _]| from).fold(f64::INFINITY, f64::min);
         let high = known().map(|[_, to]| to).fold(f64::NEG_INFINITY, f64::max);
@@ -410,7 +458,13 @@ impl Claim {
         if filled == *reason { format!("{measured}, not {criterion}. {reason}") } else { filled }
     }
 
-    fn reason_undecided(&self, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
+    fn reason_undecided(&self, stack: &str, result: &ExperimentResult, deciding: &ClaimFigure) -> String {
+        if let (ComparisonKind::Rank, Ok(ranks)) = (self.kind, deciding.interval) {
+            let ties = self.margin.map_or("", |_| " and near ties");
+            let why = self.reason_of(stack).filter(|_| self.margin.is_some());
+            let why = why.map_or(String::new(), |why| format!(". {why}"));
+            return format!("The intervals of the differences{ties} allow the ranks {}{why}", words(ranks));
+        }
         match deciding.interval {
             Ok([f64::NEG_INFINITY, f64::INFINITY]) => "The figure has no known bound".into(),
             Ok([from, to]) => {

@@ -505,9 +505,12 @@ pub struct Verdict {
     /// True if `measured` is only an upper bound: the divisor or the subtrahend lies beyond the end of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upper_bound: bool,
-    /// Half width of the 95 % confidence interval. Null without an interval, and for an exact figure from a scenario
-    /// without randomness.
-    pub ci95: Option<f64>,
+    /// 95 % confidence interval; for a rank, the ranks that the intervals of the differences and near ties allow. An
+    /// end that lies beyond the end of the runs is null. Absent without an interval, for an exact figure from a scenario
+    /// without randomness, and for a mere bound.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "open_interval")]
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    pub interval: Option<[f64; 2]>,
     /// Numbers on which the verdict is based, for users: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
     pub evidence: String,
     /// Reason why the claim is undecided or not confirmed; empty if it is confirmed.

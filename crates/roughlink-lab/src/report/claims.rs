@@ -1,6 +1,6 @@
 //! The paper's claims and the verdicts on them: one line each, which unfolds to figures and reasons.
 
-use super::html::{escape, exact, number, slug, with_interval};
+use super::html::{escape, exact, number, range, slug};
 use super::view::{stack_caption, stacks};
 use crate::experiment::claims::tally;
 use crate::experiment::result::{Cell, ClaimOutcome, ClaimResult, Origin, ReportInput, Verdict};
@@ -72,15 +72,15 @@ fn with_unit(number: String, unit: &str) -> String {
 }
 
 fn figure(verdict: &Verdict, unit: &str) -> String {
-    let Some(mean) = verdict.measured else { return String::new() };
-    let (mean, ci) = with_interval(mean, verdict.ci95);
-    let ci = ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default();
+    let Some(measured) = verdict.measured else { return String::new() };
+    let interval =
+        verdict.interval.map(|ends| format!(" <span class=\"ci\">{}</span>", range(ends))).unwrap_or_default();
     let bound = match (verdict.lower_bound, verdict.upper_bound) {
         (true, _) => "&gt; ",
         (_, true) => "&lt; ",
         _ => "",
     };
-    bound.to_owned() + &with_unit(mean + &ci, unit)
+    bound.to_owned() + &with_unit(number(measured) + &interval, unit)
 }
 
 fn badge(verdict: &Verdict) -> String {

@@ -1,5 +1,6 @@
 //! Text as HTML: escapes, identifiers, readable numbers.
 
+use crate::statistics::ConfidenceInterval;
 use roughlink_core::text;
 use serde_json::Value;
 
@@ -83,6 +84,15 @@ pub(super) fn with_interval(mean: f64, ci: Option<f64>) -> (String, Option<Strin
     }
     let places = decimals(mean);
     (format!("{mean:.places$}"), Some(format!("{ci:.places$}")))
+}
+
+/// Formats an interval as `1.2 to 3.4`, or `&gt; 1.2` or `&lt; 3.4` if only one end is known.
+pub(super) fn range([from, to]: ConfidenceInterval) -> String {
+    match (from.is_finite(), to.is_finite()) {
+        (_, false) => format!("&gt; {}", number(from)),
+        (false, _) => format!("&lt; {}", number(to)),
+        _ => format!("{} to {}", number(from), number(to)),
+    }
 }
 
 /// Formats a given number with up to six significant digits, without trailing zeros.

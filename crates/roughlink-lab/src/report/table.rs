@@ -1,6 +1,6 @@
 //! The numbers behind a figure: published value, measured value with interval, and ratio, in columns per stack.
 
-use super::html::{escape, exact, number, with_interval};
+use super::html::{escape, exact, number, range, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
 use crate::experiment::result::{CUT_NOTE, Cell, ExperimentResult, FACTOR, factor};
 use std::collections::BTreeMap;
@@ -163,8 +163,7 @@ fn measured(cell: Option<&Cell>) -> String {
     let median = if cell.is_censored() { "median " } else { "" };
     let (shown, ci) = with_interval(mean, cell.ci95);
     let beside = match (cell.interval, ci) {
-        (Some([from, to]), _) if to.is_infinite() => format!("&gt; {}", number(from)),
-        (Some([from, to]), _) => format!("{} to {}", number(from), number(to)),
+        (Some(ends), _) => range(ends),
         (None, Some(ci)) => format!("± {ci}"),
         (None, None) if cell.all_equal() => format!("in all {}", cell.samples.len()),
         (None, None) => return format!("{median}{shown}{count}"),

@@ -3,26 +3,57 @@
 //! A flow has recovered at the start of the first five consecutive seconds that each deliver at least 95 % of the
 //! link's current capacity. A single second is not sufficient: the repair of one loss can release the data of many
 //! seconds at once. The definition is the same for every algorithm; times are multiples of 0.1 s.
+//!
+//! The sender has recovered at the start of the first second that fits the link: in both halves the segments sent,
+//! retransmissions included, are within 10 % of that capacity. Later the rate may be too high or too low again.
 
 use roughlink_core::link::Model;
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{Rate, Time};
+use std::ops::RangeBounds;
 
 /// Deliveries of a flow after the last outage of a link.
 #[derive(Clone, Debug)]
 pub(super) struct OutageRecovery {
     /// Time at which the link is up again.
     from: Time,
-    /// Bytes per second at which the flow counts as recovered.
-    enough: f64,
-    /// Bytes delivered by `from` and every `STEP` after it.
+    /// Bytes of payload that fit the link per second, and bytes of payload of a segment.
+    capacity: f64,
+    payload: f64,
+    /// Bytes delivered, and segments sent.
+    delivered: Counter,
+    sent: Counter,
+    /// Time of the first segment after `from`.
+    resumed: Option<Time>,
+}
+
+/// Values of a counter at the end of the outage and every `STEP` after it.
+#[derive(Clone, Debug, Default)]
+struct Counter {
     steps: Vec<u64>,
     last: u64,
-    /// Segments sent before `from`, and the time of the next one.
-    segments: u64,
-    resumed: Option<Time>,
+}
+
+impl Counter {
+    /// Records that the counter has this value at `now`.
+    fn count(&mut self, from: Time, now: Time, value: u64) {
+        while now > from + STEP * self.steps.len() as u64 {
+            self.steps.push(self.last);
+        }
+        self.last = value;
+    }
+
+    /// Returns the time at which the first `n` consecutive periods begin that each have an increase in this range.
+    fn first(&self, n: usize, period: Time, range: impl RangeBounds<f64>) -> Option<Time> {
+        let period = (period.0 / STEP.0) as usize;
+        let steady = |w: &[u64]| {
+            let mut periods = w.iter().step_by(period).zip(w[period..].iter().step_by(period));
+            periods.all(|(a, b)| range.contains(&((b - a) as f64)))
+        };
+        Some(STEP * self.steps.windows(n * period + 1).position(steady)? as u64)
+    }
 }
 
 /// Time that a flow waited for an event.
@@ -62,30 +93,22 @@ impl OutageRecovery {
             now.unwrap_or(model.rate())
         };
         let slowest = scenario.links.iter().map(|l| capacity(&l.model)).min_by_key(|r| r.0)?;
-        Some(OutageRecovery {
-            from,
-            enough: ENOUGH * payload(slowest, scenario.flows[index].tcp().map_or(&TcpConfig::default(), |tcp| tcp)),
-            steps: Vec::new(),
-            last: 0,
-            segments: 0,
-            resumed: None,
-        })
+        let (capacity, payload) =
+            payload(slowest, scenario.flows[index].tcp().map_or(&TcpConfig::default(), |tcp| tcp));
+        let (delivered, sent) = (Counter::default(), Counter::default());
+        Some(OutageRecovery { from, capacity, payload, delivered, sent, resumed: None })
     }
 
     pub(super) fn delivered(&mut self, now: Time, bytes: u64) {
-        while now > self.from + STEP * self.steps.len() as u64 {
-            self.steps.push(self.last);
-        }
-        self.last = bytes;
+        self.delivered.count(self.from, now, bytes);
     }
 
     /// Records that `segments` have been sent by `now`, retransmissions included.
     pub(super) fn sent(&mut self, now: Time, segments: u64) {
-        if now < self.from {
-            self.segments = segments;
-        } else if segments > self.segments && self.resumed.is_none() {
+        if now >= self.from && segments > self.sent.last && self.resumed.is_none() {
             self.resumed = Some(now);
         }
+        self.sent.count(self.from, now, segments);
     }
 
     /// Returns the time from the end of the outage to the next transmission; `None` if flow or run ended before.
@@ -97,30 +120,34 @@ impl OutageRecovery {
     /// Returns the time from the end of the outage to recovery, for a flow that ended at `end`. Without recovery it is
     /// a lower bound: the time to five seconds before `end`, after which no recovery can be detected.
     pub(super) fn time(&self, end: Time) -> Option<Wait> {
-        let second = (1_000_000_000 / STEP.0) as usize;
-        let steady = |w: &[u64]| {
-            w.iter().step_by(second).zip(w[second..].iter().step_by(second)).all(|(a, b)| (b - a) as f64 >= self.enough)
-        };
-        let found = self.steps.windows(SECONDS * second + 1).position(steady);
-        let longer = || end.saturating_sub(self.from).saturating_sub(Time::from_secs(SECONDS as u64));
-        match found {
-            Some(k) => Some(Wait::Took(STEP * k as u64)),
-            None => (end > self.from).then(|| Wait::Longer(longer())),
-        }
+        self.wait(self.delivered.first(SECONDS, Time::from_secs(1), ENOUGH * self.capacity..), SECONDS, end)
+    }
+
+    /// Returns the time from the end of the outage to the recovery of the sender, or a lower bound as [`Self::time`].
+    pub(super) fn sender_time(&self, end: Time) -> Option<Wait> {
+        let half = self.capacity / self.payload / 2.0;
+        self.wait(self.sent.first(2, Time::from_millis(500), (1.0 - SENDER) * half..=(1.0 + SENDER) * half), 1, end)
+    }
+
+    fn wait(&self, found: Option<Time>, seconds: usize, end: Time) -> Option<Wait> {
+        let longer = || end.saturating_sub(self.from).saturating_sub(Time::from_secs(seconds as u64));
+        found.map(Wait::Took).or_else(|| (end > self.from).then(|| Wait::Longer(longer())))
     }
 }
 
-/// Returns the bytes of payload per second that fit a link of this rate, in full segments.
-fn payload(rate: Rate, tcp: &TcpConfig) -> f64 {
+/// Returns the bytes of payload per second that fit a link of this rate in full segments, and the payload of a segment.
+fn payload(rate: Rate, tcp: &TcpConfig) -> (f64, f64) {
     let options = if tcp.timestamps { 12 } else { 0 };
     let payload = f64::from(tcp.mss) - if tcp.mss_includes_options { f64::from(options) } else { 0.0 };
-    rate.0 as f64 / 8.0 * payload / (payload + f64::from(40 + options))
+    (rate.0 as f64 / 8.0 * payload / (payload + f64::from(40 + options)), payload)
 }
 
 const STEP: Time = Time::from_millis(100);
 /// Number of consecutive seconds, and the share of the link's capacity that each must deliver.
 const SECONDS: usize = 5;
 const ENOUGH: f64 = 0.95;
+/// Share by which the sender's rate may differ from the link's capacity.
+const SENDER: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
@@ -145,14 +172,8 @@ mod tests {
     }
 
     fn recovery_from(s: u64) -> OutageRecovery {
-        OutageRecovery {
-            from: Time::from_secs(s),
-            enough: 950.0,
-            steps: Vec::new(),
-            last: 0,
-            segments: 0,
-            resumed: None,
-        }
+        let (delivered, sent) = (Counter::default(), Counter::default());
+        OutageRecovery { from: Time::from_secs(s), capacity: 1000.0, payload: 100.0, delivered, sent, resumed: None }
     }
 
     #[test]
@@ -182,6 +203,25 @@ mod tests {
     }
 
     #[test]
+    fn sender_recovers_in_the_first_second_near_the_rate_of_the_link() {
+        let time = |rates: &[u64]| {
+            let (mut r, mut sent, mut now) = (recovery_from(0), 0, Time::ZERO);
+            for rate in rates {
+                for _ in 0..10 {
+                    r.sent(now, sent);
+                    (now, sent) = (now + STEP, sent + rate);
+                }
+            }
+            r.sent(now, sent);
+            r.sender_time(now)
+        };
+        // The link carries 10 segments a second.
+        assert_eq!(time(&[0, 3, 1, 1, 1]), Some(Wait::Took(Time::from_secs(2))), "30 segments a second are too many");
+        assert_eq!(time(&[2, 0, 2]), Some(Wait::Longer(Time::from_secs(2))), "not on average over a second");
+        assert_eq!(time(&[3, 3]), Some(Wait::Longer(Time::from_secs(1))));
+    }
+
+    #[test]
     fn recovery_is_measured_against_the_new_link() {
         let read = |more: &str, flow: &str| {
             let text = format!(
@@ -191,7 +231,7 @@ mod tests {
                  from = \"a\"\nto = \"b\""
             );
             let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
-            OutageRecovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
+            OutageRecovery::after_outage(&s, 0).map(|r| (r.from, ENOUGH * r.capacity))
         };
         let bulk = "kind = \"bulk\"\ntcp = { stack = \"ns2\", mss = \"960 B\" }";
         assert_eq!(read("", bulk), None);

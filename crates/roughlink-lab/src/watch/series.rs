@@ -40,6 +40,7 @@ pub(crate) struct FlowSeries {
     pub sample: Steps,
     /// Packets in the transmit queues of media.
     pub backlog: Steps,
+    pub segments: Steps,
     pub retransmits: Steps,
     pub fast_recoveries: Steps,
     pub timeouts: Steps,
@@ -127,6 +128,7 @@ impl RunSeries {
         seen.delivered.set(now, delivered as f64);
         seen.cwnd.set(now, cwnd as f64 / mss);
         seen.wnd.set(now, cwnd.min(flow.send_window) as f64 / mss);
+        seen.segments.set(now, stats.segments as f64);
         seen.retransmits.set(now, stats.retransmits as f64);
         seen.fast_recoveries.set(now, stats.fast_recoveries as f64);
         seen.timeouts.set(now, stats.timeouts as f64);

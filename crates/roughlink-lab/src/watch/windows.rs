@@ -61,6 +61,7 @@ const fn run(name: &str, of: fn(&RunSeries, Time, Time) -> Option<f64>) -> Windo
 /// All quantities of windows.
 pub const WINDOWED: &[Windowed] = &[
     flow("throughput_mbps", |f, _, a, b| f.bulk.then(|| throughput(f, a, b))),
+    flow("segments", |f, _, a, b| f.bulk.then(|| f.segments.increase(a, b))),
     flow("retransmits", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
     flow("fast_recoveries", |f, _, a, b| f.bulk.then(|| f.fast_recoveries.increase(a, b))),
     flow("timeouts", |f, _, a, b| f.bulk.then(|| f.timeouts.increase(a, b))),

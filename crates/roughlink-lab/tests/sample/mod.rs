@@ -353,7 +353,7 @@ fn claims() -> Vec<ClaimResult> {
                         stack,
                         verdict: if *confirmed { ClaimOutcome::Confirmed } else { ClaimOutcome::NotConfirmed },
                         measured: Some(*measured),
-                        ci95: Some(measured * 0.04),
+                        interval: Some([measured * 0.96, measured * 1.04]),
                         evidence: "NewReno 0.46, Illinois 1.9 Mbit/s at 5 %".into(),
                         ..Verdict::default()
                     })

@@ -3,7 +3,7 @@
 
 use super::{Claim, ComparisonKind, Statistic};
 use crate::experiment::result::{Cell, ClaimOutcome, ExperimentResult};
-use crate::statistics::{ConfidenceInterval, median, ratio};
+use crate::statistics::{ConfidenceInterval, interval, median, ratio};
 use std::collections::BTreeMap;
 
 /// A value for each axis except the one with `a` and `b`.
@@ -11,6 +11,8 @@ type FixedAxes = BTreeMap<String, String>;
 
 pub(super) struct ClaimFigure {
     pub at: String,
+    /// Figures with the same values of everything but `share_over`; empty without that key.
+    pub group: String,
     /// Bounds of the figure; they are equal if all runs reached a value. None without a value.
     pub range: Option<ConfidenceInterval>,
     /// The 95 % interval, or the reason for its absence.
@@ -20,15 +22,13 @@ pub(super) struct ClaimFigure {
 
 impl ClaimFigure {
     fn new(at: String, estimate: Option<Estimate>, from: String) -> ClaimFigure {
-        match estimate {
-            Some(Estimate { range, interval }) => ClaimFigure { at, range: Some(range), interval, from },
-            None => ClaimFigure { at, range: None, interval: Err(NO_VALUE), from },
-        }
+        let (range, interval) = estimate.map_or((None, Err(NO_VALUE)), |e| (Some(e.range), e.interval));
+        ClaimFigure { at, group: String::new(), range, interval, from }
     }
 
-    /// Returns half the width of the interval, if it has two different finite ends.
-    pub(crate) fn ci95(&self) -> Option<f64> {
-        self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
+    /// Returns the interval, unless it is the figure itself or a mere bound.
+    pub(crate) fn interval(&self) -> Option<ConfidenceInterval> {
+        self.interval.ok().filter(|ends| ends[0] < ends[1] && Some(*ends) != self.range)
     }
 
     /// Formats the figure without its unit.
@@ -119,7 +119,10 @@ impl Claim {
                 let at =
                     named.then(|| self.label(result, subject)).into_iter().chain(over.iter().map(|o| (*o).to_owned()));
                 let at = at.collect::<Vec<_>>().join(", ");
-                figures.extend(self.figure(stack, [result, other], subject, place, at));
+                let others: Vec<_> = place.iter().filter(|(axis, _)| Some(*axis) != self.share_over.as_ref()).collect();
+                let group = self.share_over.as_ref().map(|_| format!("{subject} {others:?}")).unwrap_or_default();
+                let figure = self.figure(stack, [result, other], subject, place, at);
+                figures.extend(figure.map(|f| ClaimFigure { group, ..f }));
             }
         }
         figures
@@ -146,12 +149,22 @@ impl Claim {
         let Some(b) = self.b.as_ref() else {
             return Some(ClaimFigure::new(at, self.value(a), self.describe_cell(result, a)));
         };
+        let divisor = |r, value| self.per.as_ref().map(|per| self.cell(stack, (r, per), value, place));
+        let divisors = divisor(result, subject).zip(divisor(other, b));
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
-        let from = format!("{}, {}", self.describe_cell(result, a), self.describe_cell(result, b));
+        let part = |cell: &Cell, divisor: Option<&Cell>| {
+            let value = |d| self.value(d).map_or("no value".into(), |v| words(v.range));
+            self.describe_cell(result, cell) + &divisor.map_or(String::new(), |d| format!(" / {}", value(d)))
+        };
+        let [of_a, of_b] = divisors.map_or([None; 2], |(a, b)| [a, b]);
+        let from = format!("{}, {}", part(a, of_a), part(b, of_b));
         let estimate = match self.kind {
             ComparisonKind::Difference => self.difference(a, b),
             ComparisonKind::Value => self.value(a),
-            _ => self.ratio(a, b),
+            _ => match divisors {
+                None => self.ratio(a, b),
+                Some((of_a, of_b)) => ratio_of_totals([a, of_a?, b, of_b?]),
+            },
         };
         let scaled = |x: f64| match self.kind {
             ComparisonKind::Gain => 100.0 * (x - 1.0),
@@ -166,16 +179,17 @@ impl Claim {
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
         let value = |c: &Cell| self.value(c).map(|estimate| estimate.range);
         let others: Vec<&Cell> = all.iter().copied().filter(|c| !std::ptr::eq(*c, a)).collect();
-        // Returns the best and worst rank if the others are ahead by these amounts.
-        let place = |ahead: &dyn Fn(&Cell) -> ConfidenceInterval| {
+        let margin = self.margin.unwrap_or(0.0) * value(a).map_or(0.0, |[from, _]| from.abs());
+        // Returns the best and worst rank if the others are ahead by these amounts. Differences up to `tie` are ties.
+        let place = |tie: f64, ahead: &dyn Fn(&Cell) -> ConfidenceInterval| {
             let ahead: Vec<ConfidenceInterval> = others.iter().map(|c| ahead(c)).collect();
-            let surely = ahead.iter().filter(|[from, _]| *from > 0.0).count();
-            let perhaps = ahead.iter().filter(|[_, to]| *to > 0.0).count();
+            let surely = ahead.iter().filter(|[from, _]| *from > tie).count();
+            let perhaps = ahead.iter().filter(|[_, to]| *to > 0.0 || tie > 0.0 && *to >= -tie).count();
             [surely, perhaps].map(|better| better as f64 + 1.0)
         };
         let estimate = value(a).map(|own| Estimate {
-            range: place(&|c| value(c).map_or(unknown, |[from, to]| [from - own[1], to - own[0]])),
-            interval: Ok(place(&|c| self.difference(c, a).and_then(|d| d.interval.ok()).unwrap_or(unknown))),
+            range: place(0.0, &|c| value(c).map_or(unknown, |[from, to]| [from - own[1], to - own[0]])),
+            interval: Ok(place(margin, &|c| self.difference(c, a).and_then(|d| d.interval.ok()).unwrap_or(unknown))),
         });
         let first = |c: &Cell| value(c).map_or(f64::NEG_INFINITY, |[from, _]| from);
         all.sort_by(|x, y| first(y).total_cmp(&first(x)));
@@ -290,6 +304,30 @@ impl Claim {
     }
 }
 
+/// Returns the ratio of two quotients of totals, `(a / of_a) / (b / of_b)`, and its interval by linearization of its
+/// logarithm. If a total is zero the ratio is not known. None without a replica in which all four are known.
+fn ratio_of_totals(cells: [&Cell; 4]) -> Option<Estimate> {
+    if cells.iter().any(|cell| !cell.at_least.is_empty()) {
+        return None;
+    }
+    let values = cells.map(Cell::by_replica);
+    let everywhere = values[0].keys().filter(|n| values.iter().all(|cell| cell.contains_key(n)));
+    let rows: Vec<[f64; 4]> = everywhere.map(|n| values.each_ref().map(|cell| cell[n][0])).collect();
+    let means: [f64; 4] = std::array::from_fn(|i| rows.iter().map(|row| row[i]).sum::<f64>() / rows.len() as f64);
+    if rows.is_empty() {
+        return None;
+    }
+    if !means.iter().all(|mean| *mean > 0.0) {
+        return Some(Estimate { range: [f64::NEG_INFINITY, f64::INFINITY], interval: Err(ZERO_TOTAL) });
+    }
+    let relative = |row: &[f64; 4]| (0..4).map(|i| [1.0, -1.0, -1.0, 1.0][i] * row[i] / means[i]).sum();
+    let logarithm = interval(&rows.iter().map(relative).collect::<Vec<f64>>());
+    let r = means[0] / means[1] / (means[2] / means[3]);
+    let exact = cells.iter().all(|cell| cell.deterministic).then_some([r; 2]);
+    let ends = exact.or(logarithm.map(|ends| ends.map(|end| r * libm::exp(end))));
+    Some(Estimate { range: [r; 2], interval: ends.ok_or_else(|| reason_without_interval(cells[0], Some(cells[2]))) })
+}
+
 /// Returns the median over the replicas in which both cells have a value; replicas share their seeds. A cell that is
 /// not random has the same value in all replicas.
 fn paired_estimate(
@@ -339,4 +377,5 @@ const NO_VALUE: &str = "No run has a value";
 const ONE_RUN: &str = "A single run of a random scenario has no interval";
 const FEW_EQUAL: &str = "Fewer than six random runs with equal values have no interval";
 const FEW_FOR_A_MEDIAN: &str = "The median of fewer than six random runs has no interval";
+const ZERO_TOTAL: &str = "A total over all runs is zero";
 const BY_ZERO: &str = "A ratio of random runs to a mean of zero has no interval";
