@@ -6,9 +6,11 @@ VENV      ?= .venv
 # Paper that `make reproduce` recomputes: v2g, wave, avoca, plc or all.
 PAPER     ?= all
 RESULTS   ?= $(if $(filter all,$(PAPER)),results,results/$(PAPER))
-# FULL=1 lets `make validate` run all random comparisons and the whole table against ns-3, which takes hours.
+# FULL=1 lets `make reproduce` also run the other readings of the V2G paper, which takes half an hour, and
+# `make validate` all random comparisons and the whole table against ns-3, which takes hours.
 FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
+PAPERS    := $(if $(FULL),v2g wave avoca plc)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 HOSTILE_FILES ?= 20000
@@ -20,7 +22,8 @@ REV ?= HEAD
 	unchanged wheel clean
 
 help:
-	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper'
+	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper,'
+	@echo '                 FULL=1 for the other readings of V2G, too'
 	@echo 'make release     build the program for release, with profile-guided optimization; takes minutes'
 	@echo 'make kernel      build target/release/roughlink with the algorithms for the Linux kernel'
 	@echo 'make test        set up, then run all tests'
@@ -52,6 +55,9 @@ release:
 
 reproduce: build
 	target/release/roughlink reproduce $(PAPER) -o $(RESULTS)
+ifneq ($(FULL),)
+	python3 validation/readings.py -o $(RESULTS)/readings
+endif
 
 # The last lines are the sum over all Rust tests.
 test: SHELL := /bin/bash
@@ -102,6 +108,8 @@ validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 	@.ci/with-ns3 $(VENV) validation/bbr.py --roughlink $(ROUGHLINK) --link short long --strict
 	@.ci/with-ns3 $(VENV) validation/differential.py --roughlink $(ROUGHLINK) $(RANDOM)
 	@.ci/with-ns3 $(VENV) validation/table.py --roughlink $(ROUGHLINK) $(TABLE)
+	python3 validation/handover.py --roughlink $(ROUGHLINK) --strict
+	python3 validation/results.py --roughlink $(ROUGHLINK) --strict $(PAPERS)
 
 fuzz:
 	@.ci/setup build fuzz

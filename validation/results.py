@@ -3,13 +3,14 @@
 
 The marked parts of docs/validation/PAPER.md are generated: the verdicts, the claims of the paper that are not
 confirmed, and tables of published values. Without --page each of these parts is compared with a new run, or with
---from. Wave and PLC take three minutes on two cores, AVOCA three and V2G eight.
+--from. The summary in README.md and docs/validation.md is made from the four pages. Wave and PLC take three minutes on
+two cores, AVOCA three and V2G eight.
 """
 
 import difflib
 import json
+import math
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,9 @@ from pathlib import Path
 from roughlink_validation import cli, page
 from roughlink_validation.simulators import Failed, Missing, Roughlink
 
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "validation"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "validation"
+SUMMARIES = (ROOT / "README.md", ROOT / "docs" / "validation.md")
 # paper -> its own stack, experiments whose published values the page shows
 PAPERS = {
     "v2g": ("ns3-3.27", ["table2"]),
@@ -25,7 +28,6 @@ PAPERS = {
     "avoca": ("ns2", []),
     "plc": ("ns2", []),
 }
-MEDIANS = ("plc",)  # papers judged by medians, whose intervals are not symmetric
 VERDICTS = ("confirmed", "undecided", "not confirmed")
 ORIGINS = ("paper", "derived", "ours")
 
@@ -44,11 +46,8 @@ def options():
 def reproduced(roughlink: Roughlink, paper: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         cli.progress(f"reproducing {paper} ...")
-        done = subprocess.run([str(roughlink.binary), "reproduce", paper, "--quiet", "-o", folder],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        roughlink.reproduce(paper, Path(folder))
         cli.progress_end()
-        if done.returncode != 0:
-            raise Failed(f"`roughlink reproduce {paper}` failed:\n{done.stderr}")
         return stored(paper, Path(folder))
 
 
@@ -81,6 +80,7 @@ def stacks(results: dict) -> list[str]:
 
 
 def counts(results: dict) -> str:
+    """Returns the claims by stack, origin and verdict, and the published values that are met within factors."""
     lines = ["| stack | claims | number | confirmed | undecided | not confirmed |", "|---|---|---|---|---|---|"]
     origins = {"paper": "of the paper", "derived": "derived from the paper", "ours": "ours"}
     for stack in stacks(results):
@@ -89,27 +89,62 @@ def counts(results: dict) -> str:
             if found:
                 numbers = " | ".join(str(found.count(word)) for word in VERDICTS)
                 lines.append(f"| `{stack}` | {origins[origin]} | {len(found)} | {numbers} |")
+    stack = stacks(results)[0]
+    off = factors(results, stack)
+    if off:
+        met = [f"{sum(factor <= limit for factor in off)} within a factor of {limit}" for limit in (1.5, 2)]
+        lines += ["", f"Of {len(off)} published values, {met[0]} and {met[1]} (`{stack}`)."]
     return "\n".join(lines)
+
+
+def factors(results: dict, stack: str) -> list[float]:
+    """Returns the factor between measured and published, at least 1, for each value; repeated values count once."""
+    return [
+        max(m / cell["published"], cell["published"] / m) if (m := cell["measured"]) else math.inf
+        for experiment in results["experiments"] for cell in experiment["cells"]
+        if cell["stack"] == stack and cell["published"] and not cell.get("published_again")
+    ]
+
+
+def summary() -> str:
+    """Returns the first stack's claims of the paper and published values of all four pages."""
+    head = "| paper | stack | published values within a factor of 1.5 | claims confirmed | undecided | not confirmed |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    for paper in PAPERS:
+        found = page.current(PAGES / f"{paper}.md", "results.py verdicts")
+        first = re.search(r"\| `(\S+)` \| of the paper \| \d+ \| (\d+) \| (\d+) \| (\d+) \|", found)
+        values = re.search(r"Of (\d+) published values, (\d+)", found)
+        if not first:
+            raise Failed(f"{paper}.md has no verdicts: write them with --page")
+        stack, *numbers = first.groups()
+        met = f"{values[2]} of {values[1]}" if values else "curves only"
+        names = {"v2g": "V2G", "wave": "Wave"}
+        lines.append(f"| {names.get(paper, paper.upper())} | `{stack}` | {met} | {' | '.join(numbers)} |")
+    note = "The losses in AVOCA's stations are fitted to the values of the paper's TCP, which count here, too."
+    return "\n".join([*lines, "", note])
 
 
 def number(value: float | None) -> str:
     return "none" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
-def interval(found: dict, symmetric: bool) -> str:
+def interval(found: dict) -> str:
     bound = ">" if found.get("lower_bound") else "<" if found.get("upper_bound") else ""
     figure = f"{bound} {number(found['measured'])}".strip()
-    return f"{figure} ± {number(found['ci95'])}" if found["ci95"] and symmetric else figure
+    low, high = found.get("interval", (None, None))
+    ends = f"{number(low)} to {number(high)}" if None not in (low, high) else \
+        f"> {number(low)}" if low is not None else f"< {number(high)}"
+    return f"{figure} ({ends})" if "interval" in found else figure
 
 
-def not_confirmed(results: dict, stack: str, symmetric: bool) -> str:
+def not_confirmed(results: dict, stack: str) -> str:
     """Returns the claims of and from the paper that are not confirmed on its stack, with the reasons."""
     lines = ["| claim | verdict | measured | criterion | reason |", "|---|---|---|---|---|"]
     for claim in results["claims"]:
         found = verdict(claim, stack)
-        if claim["origin"] == "ours" or not found or found["verdict"] == "confirmed":
+        if claim["origin"] not in ("paper", "derived") or not found or found["verdict"] == "confirmed":
             continue
-        figure = f"{interval(found, symmetric)} {claim['unit']}"
+        figure = f"{interval(found)} {claim['unit']}"
         row = [f"{claim['text']} ({claim['place']})", found["verdict"], figure, claim["criterion"], found.get("reason")]
         lines.append(f"| {' | '.join((cell or '').replace('|', chr(92) + '|') for cell in row)} |")
     return "\n".join(re.sub(" +", " ", line) for line in lines)
@@ -147,7 +182,7 @@ def groups(results: dict, stack: str) -> str:
     for claim in results["claims"]:
         found = verdict(claim, stack)
         name = re.match(r"(R\d+); ", claim["place"])
-        if found:
+        if found and claim["origin"] in ORIGINS:
             row = table.setdefault(name[1] if name else "", {})
             row.setdefault(claim["origin"], []).append(found["verdict"])
     lines = ["| group | paper's | derived | ours |", "|---|---|---|---|"]
@@ -162,12 +197,23 @@ def groups(results: dict, stack: str) -> str:
 def parts(paper: str, results: dict) -> dict[str, str]:
     """Returns the generated parts of a page by name."""
     stack, tables = PAPERS[paper]
-    made = {"verdicts": counts(results), "not confirmed": not_confirmed(results, stack, paper not in MEDIANS)}
+    made = {"verdicts": counts(results), "not confirmed": not_confirmed(results, stack)}
     if tables:
         made["published"] = published(results, tables, stack)
     if paper == "plc":
         made["groups"] = groups(results, stack)
     return made
+
+
+def differs(file: Path, name: str, text: str, write: bool) -> bool:
+    """Writes the part into the page, or prints where the page differs from it."""
+    if write:
+        page.renew(file, f"results.py {name}", text)
+        return False
+    label, old = f"{file.name}, {name}", page.current(file, f"results.py {name}").splitlines()
+    lines = list(difflib.unified_diff(old, text.splitlines(), label, "results", lineterm=""))
+    print("\n".join(lines) if lines else f"{label}: as in the results")
+    return bool(lines)
 
 
 def main() -> int:
@@ -178,16 +224,10 @@ def main() -> int:
     differ = []
     for paper in o.paper or ["wave", "plc"]:
         results = stored(paper, o.stored / paper) if o.stored else reproduced(Roughlink(o.roughlink), paper)
-        file = PAGES / f"{paper}.md"
         for name, text in parts(paper, results).items():
-            script = f"results.py {name}"
-            if o.page:
-                page.renew(file, script, text)
-                continue
-            label, old = f"{file.name}, {name}", page.current(file, script).splitlines()
-            lines = list(difflib.unified_diff(old, text.splitlines(), label, "results", lineterm=""))
-            differ += [paper] if lines else []
-            print("\n".join(lines) if lines else f"{label}: as in the results")
+            differ += [paper] if differs(PAGES / f"{paper}.md", name, text, o.page) else []
+    for file in SUMMARIES:
+        differ += o.paper[:1] or ["wave"] if differs(file, "summary", summary(), o.page) else []
     if differ:
         print(f"help: validation/results.py --page {' '.join(dict.fromkeys(differ))}")
     return cli.EXPECTATION if o.strict and differ else 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compiles bulk.cc, or handover.cc for 3.23, against a release of ns-3 older than the wheel, from its source tree.
+"""Compiles bulk.cc, handover.cc (3.23) or lan.cc (3.27) against a release of ns-3 older than the wheel.
 
 Old releases have no wheel, and their build scripts need Python 2. This script compiles only the modules that the
-program needs, which takes two to five minutes, and prints the path of the program. Use it with `segments.py --program`,
-or with `handover.py --program` for 3.23.
+program needs from the source tree, which takes two to five minutes, and prints the path of the program. Use bulk with
+`segments.py --program` and handover with `handover.py --program`. lan prints the throughput of cars on a CSMA channel.
 """
 
 import argparse
@@ -28,6 +28,10 @@ NOT_INCLUDED = (*NOT_COMPILED, "private", "impl.h", "int64x64-", "fd-reader.h", 
                 "wall-clock", "system-")
 
 
+# The programs, each with a release that it compiles with.
+PAIRS = {("handover", "3.23"), ("lan", "3.27"), ("bulk", "3.27"), ("bulk", "3.29"), ("bulk", "3.30")}
+
+
 def files(source: Path, module: str, ending: str, without: tuple[str, ...]) -> list[Path]:
     folders = [source / module / part for part in ("model", "helper", "utils")]
     found = sorted(path for folder in folders for path in folder.glob(f"*{ending}"))
@@ -49,15 +53,21 @@ def headers(source: Path, folder: Path) -> None:
 def compiled(compiler: str, source: Path, target: Path, flags: list[str]) -> Path:
     if not target.exists():
         unfinished = target.with_suffix(".tmp")
-        command = [compiler, *flags, "-c", str(source), "-o", str(unfinished)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"cannot compile {source}:\n{done.stderr}")
+        run([compiler, *flags, "-c", str(source), "-o", str(unfinished)], f"compile {source}")
         unfinished.rename(target)
     return target
 
 
-def build(release: str, tree: Path) -> Path:
+def run(command: list[str], what: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise RuntimeError(f"cannot {what}: {command[0]} is not installed")
+    if done.returncode != 0:
+        raise RuntimeError(f"cannot {what}:\n{done.stderr}")
+
+
+def build(release: str, tree: Path, name: str) -> Path:
     compiler = os.environ.get("CXX", "g++")
     folder = HERE / "build" / f"ns-{release}"
     (folder / "objects").mkdir(parents=True, exist_ok=True)
@@ -69,12 +79,12 @@ def build(release: str, tree: Path) -> Path:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda pair: compiled(compiler, *pair, flags), zip(sources, targets)))
     number = "".join(part.zfill(width) for part, width in zip(release.split("."), (1, 2)))
-    program = folder / ("handover" if release == "3.23" else "bulk")
+    program = folder / name
     own = program.with_suffix(".o")
     own.unlink(missing_ok=True)
     compiled(compiler, HERE / f"{program.name}.cc", own,
              [*flags, f"-DNS3_RELEASE={number}", f'-DNS3_VERSION="{release}"'])
-    subprocess.run([compiler, str(own), *map(str, objects), "-lpthread", "-o", str(program)], check=True)
+    run([compiler, str(own), *map(str, objects), "-lpthread", "-o", str(program)], f"link {program}")
     return program
 
 
@@ -82,12 +92,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", choices=["3.23", "3.27", "3.29", "3.30"], help="the release that the tree has")
     parser.add_argument("tree", type=Path, help="root of the source tree of ns-3")
+    parser.add_argument("--program", choices=["bulk", "handover", "lan"],
+                        help="what to build (default: handover for 3.23, otherwise bulk)")
     o = parser.parse_args()
+    program = o.program or ("handover" if o.release == "3.23" else "bulk")
+    if (program, o.release) not in PAIRS:
+        print(f"error: {program} does not compile with {o.release}: see --help", file=sys.stderr)
+        return 2
     if not (o.tree / "src" / "internet").is_dir():
         print(f"error: {o.tree} has no src/internet: pass the root of the source tree of ns-3", file=sys.stderr)
         return 2
     try:
-        print(build(o.release, o.tree))
+        print(build(o.release, o.tree, program))
     except RuntimeError as failed:
         print(f"error: {failed}", file=sys.stderr)
         return 1

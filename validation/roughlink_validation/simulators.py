@@ -90,6 +90,11 @@ class Roughlink:
             result.setdefault("peak_rss_kb", done.peak_rss_kb)
         return result
 
+    def reproduce(self, paper: str, folder: Path, options: tuple[str, ...] = ()) -> dict:
+        """Reproduces a paper, or a part of it, and returns the results in `folder`."""
+        call([str(self.binary), "reproduce", paper, *options, "--quiet", "-o", str(folder)])
+        return json.loads((folder / "results.json").read_text())
+
     def segments(self, scenario: Scenario) -> list[Segment]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scenario.toml"
