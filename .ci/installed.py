@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 import tempfile
 from importlib.metadata import distribution
@@ -56,5 +57,29 @@ with tempfile.TemporaryDirectory() as folder:
         assert "this build lacks the algorithms for the Linux kernel" in " ".join(str(e).replace("│", "").split()), e
     else:
         raise AssertionError("a build without the feature `kernel` ran on the kernel")
+
+# The command is the program, and leaves Python.
+command = str(Path(sys.executable).with_name("roughlink"))
+
+
+def said(*words: str) -> str:
+    return subprocess.run([command, *words], check=True, capture_output=True, text=True).stdout
+
+
+assert said("--version").split()[:2] == ["roughlink", rl.__version__]
+assert all(name in said("--help") for name in ("run", "sweep", "compare", "report", "merge", "reproduce", "emulate"))
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    assert "Mbit/s" in said("run", "hello", "-q")
+    options = ("hello", "--set", "tcp.cc=newreno,cubic", "--replicas", "2", "-q")
+    for part in ("1", "2"):
+        said("sweep", *options, "--part", f"{part}/2", "-o", f"part{part}")
+    said("merge", "part1", "part2", "-o", "whole", "-q")
+    said("report", "whole")
+    merged = rl.read("whole")
+    assert isinstance(merged, rl.Sweep) and len(merged.runs) == 4
+    assert "v2g" in said("reproduce")
+command = sys.executable
+assert "hello" in said("-m", "roughlink", "scenario", "list")
 
 print(f"roughlink {rl.__version__} in Python {sys.version.split()[0]}: {throughput:.3f} Mbit/s")

@@ -1,22 +1,45 @@
-"""Command line ``python -m roughlink sweep``: sweeps on this machine or a Ray cluster, without the Rust program."""
+"""Commands ``roughlink`` and ``python -m roughlink``: the program that the wheel contains.
+
+``sweep --ray`` runs in Python instead, because Ray needs it. A package without the program, built by ``pip install .``,
+has only ``sweep``.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import RoughlinkError, __version__, _native, load, sweep
 
 
+PROGRAM = Path(__file__).with_name("_bin") / "roughlink"
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Executes a command line and returns the exit code.
+    """Executes a command line and returns the exit code, unless the program replaces this process.
 
     The code is 0 for success, 2 for an error, 3 for a missing package, and 130 for Ctrl-C.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m roughlink", description="Simulates transport over links that lose packets."
-    )
+    given = list(sys.argv[1:] if words is None else words)
+    in_python = given[:1] == ["sweep"] and any(word.split("=")[0] == "--ray" for word in given)
+    if PROGRAM.exists() and not in_python:
+        os.execv(PROGRAM, ["roughlink", *given])
+    if given[:1] and given[0] not in ("sweep", "-h", "--help", "--version"):
+        print(
+            f"this package was built without the program, so it cannot {given[0]}\n"
+            "help: install a wheel, or build the program with `cargo build --release`",
+            file=sys.stderr,
+        )
+        return 3
+    return _in_python(given)
+
+
+def _in_python(words: list[str]) -> int:
+    """Executes ``sweep`` in this process."""
+    parser = argparse.ArgumentParser(prog="roughlink", description="Simulates transport over links that lose packets.")
     parser.add_argument("--version", action="version", version=f"roughlink {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     of = commands.add_parser(
