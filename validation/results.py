@@ -62,7 +62,8 @@ def stored(paper: str, folder: Path) -> dict:
     found = {experiment["experiment"].split("/")[1] for experiment in results["experiments"]}
     judged = [verdict(claim, stack) for claim in results["claims"]]
     part = (
-        any(experiment["quick"] for experiment in results["experiments"]) or not found.issuperset(sum(tables.values(), []))
+        any(experiment["quick"] for experiment in results["experiments"])
+        or not found.issuperset(sum(tables.values(), []))
         or any(word in results["command"] for word in ("--set", "--only"))
         or not any(judged) or any(v and v["verdict"] == "not run" for v in judged)
     )

@@ -171,7 +171,7 @@ def between(random: np.random.Generator, low: float, high: float) -> float:
 
 
 def returns(
-    weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int | None
+    weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int
 ) -> Floats:
     """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
 
@@ -212,7 +212,7 @@ class Plan:
 
 
 def train(
-    plan: Plan, threads: int | None = None, report: Callable[[int, float, Floats], None] | None = None, every: int = 10
+    plan: Plan, threads: int = 1, report: Callable[[int, float, Floats], None] | None = None, every: int = 10
 ) -> Floats:
     """Trains a policy and returns its weights.
 
@@ -221,7 +221,7 @@ def train(
 
     Args:
         plan: Options of the training; `plan.seed` determines all random numbers.
-        threads: Threads for the simulations. Default: the number of cores.
+        threads: Threads for the simulations.
         report: Called with the generation, the mean return on links that training does not use, and the weights.
         every: Generations between reports.
     """
@@ -270,7 +270,7 @@ def main() -> int:
     t = commands.add_parser("train", help="train a policy", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     t.add_argument("--out", type=Path, default=Path("policy.json"), help="file for the policy")
     t.add_argument("--curve", type=Path, help="draw the returns by generation into this file")
-    t.add_argument("--threads", type=int, help="threads for the simulations; all cores if none is given")
+    t.add_argument("--threads", type=int, default=1, help="threads for the simulations (1)")
     t.add_argument("--seed", type=int, default=usual.seed, help="seed of all random numbers")
     t.add_argument("--generations", type=int, default=usual.generations, help="number of generations")
     t.add_argument("--pairs", type=int, default=usual.pairs, help="pairs of policies in a generation")

@@ -19,9 +19,9 @@ from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
 from ._estimate import Estimate
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
-from ._scenario import Scenario, load, run, scenario, scenarios, schema
+from ._scenario import RoughlinkWarning, Scenario, algorithms, load, metrics, run, scenario, scenarios, schema
 from ._experiment import Experiment
-from ._sweep import Sweep, sweep
+from ._sweep import Sweep, merge, sweep
 from ._folder import Paper, read
 from ._table import Column, Table
 
@@ -41,6 +41,7 @@ __all__ = [
     "RateSample",
     "Run",
     "RoughlinkError",
+    "RoughlinkWarning",
     "Scenario",
     "ScenarioError",
     "Sent",
@@ -48,7 +49,10 @@ __all__ = [
     "Table",
     "UNLIMITED",
     "__version__",
+    "algorithms",
     "load",
+    "merge",
+    "metrics",
     "read",
     "register",
     "run",

@@ -117,7 +117,7 @@ def register(name: str, algorithm: Maker) -> None:
     name again replaces the class in runs that start later.
 
     The name exists only in this process. :func:`sweep` rejects it: the run store reuses earlier results and cannot
-    detect that a class has changed.
+    detect that a class has changed. The argument `cc` of :func:`sweep` takes a class with a version instead.
 
     Args:
         name: Lower-case letters, digits, ``-`` and ``_``.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, variance
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 from . import _native
 
@@ -41,10 +41,11 @@ class Estimate(NamedTuple):
         return cls(mean, *_error(list(values.values())), values)
 
     @classmethod
-    def of_samples(cls, samples: Sequence[float]) -> Estimate:
+    def of_samples(cls, samples: Iterable[SupportsFloat]) -> Estimate:
         """Returns the mean of independent values, such as the values of replicas, or the differences between two
         algorithms within replicas."""
-        return cls(fmean(samples), *_error(samples)) if samples else cls(None, None, 0.0)
+        values = [float(sample) for sample in samples]
+        return cls(fmean(values), *_error(values)) if values else cls(None, None, 0.0)
 
     def interval(self) -> tuple[float | None, float | None]:
         """Returns the 95 % confidence interval: Student's, or the one corrected for skewness if `is_difference` is

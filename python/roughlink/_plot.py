@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
+
+from ._scenario import warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     if len(left_out) < len(run.flows):
         drawn.legend()
     if left_out:
-        warnings.warn(f"not drawn, because they are not transfers: {', '.join(left_out)}", stacklevel=3)
+        warn([f"not drawn, because they are not transfers: {', '.join(left_out)}"])
     return drawn
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -80,12 +81,12 @@ class Scenario:
     def run(
         self,
         *,
-        replica: int = 0,
+        replica: SupportsIndex = 0,
         series: bool = False,
         sample: str = "0 s",
-        max_memory: int | None = None,
-        max_series: int = 4_000_000_000,
-        max_events: int | None = None,
+        max_memory: SupportsIndex | None = None,
+        max_series: SupportsIndex = 4_000_000_000,
+        max_events: SupportsIndex | None = None,
         cc: Mapping[str, Maker] | None = None,
     ) -> Run:
         """Simulates the scenario without blocking other Python threads. Ctrl-C ends a run in the main thread; runs in
@@ -176,15 +177,47 @@ def scenarios() -> list[str]:
     return _native.names()
 
 
+def algorithms() -> list[dict[str, Any]]:
+    """Lists the congestion controls: ``name``, ``summary``, ``source``, ``tcp`` (keys that it sets) and ``parameters``
+    by stack, as in ``roughlink cc list --json``."""
+    found: list[dict[str, Any]] = json.loads(_native.algorithms())
+    return found
+
+
+def metrics() -> list[dict[str, str]]:
+    """Lists the metrics of :func:`sweep`: ``name``, ``of`` (flow, link or run), ``unit`` and ``meaning``, as in
+    ``roughlink metric list --json``."""
+    found: list[dict[str, str]] = json.loads(_native.metrics())
+    return found
+
+
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of scenario files."""
     found: dict[str, Any] = json.loads(_native.schema())
     return found
 
 
-def run(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], **options: Any) -> Run:
+def run(
+    what: Scenario | str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    replica: SupportsIndex = 0,
+    series: bool = False,
+    sample: str = "0 s",
+    max_memory: SupportsIndex | None = None,
+    max_series: SupportsIndex = 4_000_000_000,
+    max_events: SupportsIndex | None = None,
+    cc: Mapping[str, Maker] | None = None,
+) -> Run:
     """Creates a scenario (:func:`scenario`) and runs it with the options of :meth:`Scenario.run`."""
-    return scenario(what).run(**options)
+    return scenario(what).run(
+        replica=replica,
+        series=series,
+        sample=sample,
+        max_memory=max_memory,
+        max_series=max_series,
+        max_events=max_events,
+        cc=cc,
+    )
 
 
 def text_of(value: Value, key: str = "") -> str:
@@ -251,10 +284,18 @@ def optional(value: SupportsIndex | None, name: str) -> int | None:
     return None if value is None else whole(value, name)
 
 
+class RoughlinkWarning(UserWarning):
+    """A setting that is valid but probably unintended, or a result that needs attention."""
+
+
 def warn(texts: Iterable[str]) -> None:
-    """Issues a warning for each text, for example about a setting that is valid but probably unintended."""
+    """Issues a warning for each text, at the line of the caller outside this package."""
+    level, frame = 1, sys._getframe()
+    package = os.path.dirname(__file__)
+    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == package:
+        level, frame = level + 1, frame.f_back
     for text in texts:
-        warnings.warn(f"\n{text}", stacklevel=4)
+        warnings.warn(f"\n{text}" if "\n" in text else text, RoughlinkWarning, stacklevel=level)
 
 
 def _made(native: _native.Scenario) -> Scenario:

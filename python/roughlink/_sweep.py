@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from . import _native
+from ._cc import Maker, register
 from ._experiment import Experiment
 from ._scenario import Scenario, Value, optional, text_of, warn, whole
 from ._scenario import scenario as scenario_of
@@ -83,17 +84,19 @@ def sweep(
     what: Scenario | str | os.PathLike[str] | Mapping[str, Any],
     vary: Mapping[str, Value | Iterable[Value]],
     *,
-    replicas: int = 3,
+    replicas: SupportsIndex = 3,
     metrics: str | Sequence[str] = (),
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     folder: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
+    jobs: SupportsIndex | None = None,
     progress: bool | None = None,
-    max_memory: int | None = None,
-    max_runs: int = 1_000_000,
+    max_memory: SupportsIndex | None = None,
+    max_runs: SupportsIndex = 1_000_000,
     engine: str = "local",
     ray_address: str | None = None,
     stack: str | None = None,
+    part: str | None = None,
+    cc: Mapping[str, tuple[Maker, str]] | None = None,
 ) -> Sweep:
     """Runs a scenario for all combinations of the given values, on all cores. Runs with a result in the folder are not
     repeated. The folder has the same format as one of ``roughlink sweep``: the command line can continue a sweep that
@@ -109,7 +112,8 @@ def sweep(
             If the folder has the same sweep with fewer replicas, the missing replicas are added.
         jobs: Number of parallel runs, by default the number of processors. On Ray, number of tasks in progress, by
             default twice the number of CPUs of the cluster.
-        progress: Show progress on standard error; by default only on terminals and in notebooks.
+        progress: Show progress on standard error: on terminals and in notebooks in one line, elsewhere (a log) in a
+            line every minute. By default it is shown.
         max_memory: Limit for the packets and segment records of a run, bytes; 256 MB by default.
         max_runs: Limit for the number of runs. A larger sweep raises an error.
         engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``). On Ray the runs execute on the
@@ -120,6 +124,11 @@ def sweep(
             (``docs/how-to/experiments.md``). Needs Linux, root and a build with the feature ``kernel``. A run whose
             link was late is repeated, up to three times, and a warning gives the number of repeated runs. By default
             all runs are simulated, on the stack of the key ``tcp.stack``.
+        part: Execute only a part of the runs: ``"3/20"`` is the third of twenty and has every twentieth run. The result
+            has only these. :func:`merge` combines the folders of all parts (``docs/how-to/job-arrays.md``).
+        cc: Algorithms that are Python classes, with a version: ``cc={"mine": (Mine, "v3")}``, then ``vary={"tcp.cc":
+            ["mine", "cubic"]}``. Results have the name with the version, ``mine-v3``. Runs with the same version are
+            reused, so change the version with the class. Python executes one such run at a time.
 
     Raises:
         ScenarioError: One of the scenarios is invalid.
@@ -132,10 +141,26 @@ def sweep(
         raise ValueError(f"unknown engine {engine!r}; expected 'local' or 'ray'")
     if stack not in (None, "kernel"):
         raise ValueError(f"unknown stack {stack!r}; expected 'kernel', or set tcp.stack for a simulated stack")
+    if ray_address is not None and engine != "ray":
+        raise ValueError("ray_address needs engine='ray'")
     if stack is not None and engine == "ray":
         raise ValueError("stack='kernel' needs this machine's kernel, but engine='ray' runs on other machines")
+    if part is not None and engine == "ray":
+        raise ValueError("part needs engine='local': Ray divides the runs itself")
+    if cc and (engine == "ray" or stack is not None):
+        raise ValueError("cc needs engine='local' and a simulated stack: a class exists only in this process")
+    versioned = {name: f"{name}-{version}" for name, (_, version) in (cc or {}).items()}
+    for name, (maker, _) in (cc or {}).items():
+        register(versioned[name], maker)
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
+    for name in versioned:
+        if not any(name in values for key, values in varied if key.split(".")[-1] == "cc"):
+            raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
+    varied = [
+        (key, [versioned.get(value, value) if key.split(".")[-1] == "cc" else value for value in values])
+        for key, values in varied
+    ]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
     most = optional(max_memory, "max_memory")
     replicas = whole(replicas, "replicas", 2**32 - 1)
@@ -150,20 +175,43 @@ def sweep(
     )
     warn(plan.warnings)
     name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
+    name += "" if part is None else f"-part-{part.replace('/', '-of-')}"
     kept = plan.folder(Path("results") / name) if folder is None else folder
-    shown = _Progress(_is_watched() if progress is None else progress)
+    shown = _Progress(progress is not False)
     threads = optional(jobs, "jobs") or os.cpu_count() or 1
+    own = [(versioned[name], maker) for name, (maker, _) in (cc or {}).items()]
     try:
         if engine == "ray":
             from . import _ray
 
-            path, text, runs = _ray.work(plan, kept, jobs, most, ray_address, shown.report)
+            path, text, runs = _ray.work(plan, kept, optional(jobs, "jobs"), most, ray_address, shown.report)
         else:
-            path, text, runs = plan.work(kept, threads, most, shown.report)
+            path, text, runs = plan.work(kept, threads, most, shown.report, part, own)
     finally:
         shown.end()
     if shown.repeated:
         warn([f"{shown.repeated} runs repeated: the emulated link fell behind real time"])
+    return Sweep(Path(path), json.loads(text), Table(runs), len(plan))
+
+
+def merge(
+    folders: Iterable[str | os.PathLike[str]],
+    folder: str | os.PathLike[str],
+    *,
+    max_runs: SupportsIndex = 1_000_000,
+) -> Sweep:
+    """Merges the parts of a sweep (``part`` of :func:`sweep`, ``roughlink sweep --part``), like ``roughlink merge``.
+
+    Args:
+        folders: The folders of the parts.
+        folder: Result folder of the whole sweep. If it has the same sweep, the missing runs are added.
+        max_runs: Limit for the number of runs of the whole sweep.
+
+    Raises:
+        RoughlinkError: Runs are missing, the parts are of different sweeps or versions, two parts have different
+            results for the same run, or a folder cannot be read or written.
+    """
+    path, text, runs = _native.merge([os.fspath(each) for each in folders], folder, whole(max_runs, "max_runs"))
     return Sweep(Path(path), json.loads(text), Table(runs))
 
 
@@ -171,30 +219,32 @@ class _Progress:
     """Progress line on standard error, if shown, and the number of repeated runs."""
 
     def __init__(self, show: bool) -> None:
-        self.show = show
-        self.begin = time.monotonic()
+        self.show = show and sys.stderr is not None
+        # On a terminal and in a notebook a line is replaced at most five times a second; a log gets a line a minute.
+        self.replaces = "ipykernel" in sys.modules or (self.show and sys.stderr.isatty())
+        self.pause = 0.2 if self.replaces else 60.0
+        self.begin = self.last = time.monotonic()
         self.said = ""
         self.repeated = 0
 
     def report(self, runs: int, done: int, kept: int, cost: int, spent: int, repeated: int = 0) -> None:
         self.repeated = repeated
-        if not self.show:
+        now = time.monotonic()
+        last = done == runs and self.replaces
+        if not self.show or (now < self.last + self.pause and not last):
             return
+        self.last = now
         share = spent / cost if cost else 1.0
-        left = (time.monotonic() - self.begin) * (1 - share) / share if share else None
+        left = (now - self.begin) * (1 - share) / share if share else None
         said = f"{done} of {runs} runs" + (f" ({kept} reused)" if kept else "")
         said += "" if left is None or done == runs else f", {left:.0f} s left"
-        print("\r" + said.ljust(len(self.said)), end="", file=sys.stderr, flush=True)
+        begin, end = ("\r", "") if self.replaces else ("", "\n")
+        print(begin + said.ljust(len(self.said) if self.replaces else 0), end=end, file=sys.stderr, flush=True)
         self.said = said
 
     def end(self) -> None:
-        if self.said:
+        if self.said and self.replaces:
             print(file=sys.stderr)
-
-
-def _is_watched() -> bool:
-    """Returns true if progress is visible at once: on a terminal or in a notebook."""
-    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def _values(key: str, values: Any) -> list[str]:

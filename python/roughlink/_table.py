@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import _native
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class Column(NamedTuple):
@@ -42,13 +45,44 @@ class Table:
     def __len__(self) -> int:
         return len(self._native)
 
-    def __getitem__(self, name: str) -> list[Any]:
-        """Returns the values of a column; missing values are ``None``.
+    @overload
+    def __getitem__(self, what: str) -> list[Any]: ...
+
+    @overload
+    def __getitem__(self, what: slice) -> Table: ...
+
+    def __getitem__(self, what: str | slice) -> list[Any] | Table:
+        """Returns the values of a column, in which missing values are ``None``, or a table of some rows, such as
+        ``table[10:20]``, without a copy.
 
         Raises:
             KeyError: No column has this name.
+            ValueError: The slice has a step other than 1.
         """
-        return self._native.column(name)
+        if isinstance(what, slice):
+            first, end, step = what.indices(len(self))
+            if step != 1:
+                raise ValueError(f"a table has no slices with the step {step}")
+            return Table(self._native.part(first, max(0, end - first)))
+        return self._native.column(what)
+
+    def keys(self) -> list[str]:
+        """Returns the names of the columns, so that ``dict(table)`` has a list per column."""
+        return list(self)
+
+    def to_pandas(self) -> DataFrame:
+        """Returns a pandas data frame. Needs pandas 3 or later."""
+        import pandas
+
+        return pandas.DataFrame.from_arrow(self)
+
+    def __array__(self, *arguments: Any, **more: Any) -> NoReturn:
+        """Refuses to become an array: the columns have different types.
+
+        Raises:
+            TypeError: Always. Without this method ``pandas.DataFrame(table)`` would have the names as its data.
+        """
+        raise TypeError("a table has columns of different types: use table.to_pandas() or numpy.array(table['NAME'])")
 
     def select(self, *names: str) -> Table:
         """Returns a table of these columns, without a copy.
@@ -60,7 +94,7 @@ class Table:
 
     def head(self, count: int) -> Table:
         """Returns a table of the first rows, without a copy."""
-        return Table(self._native.head(count))
+        return self[:count]
 
     def __contains__(self, name: object) -> bool:
         """Returns true if a column has this name."""

@@ -37,9 +37,10 @@ A policy can also control any flow of any scenario outside these environments: :
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from operator import index
+from typing import Any, Literal, SupportsIndex, Union
 
 import gymnasium
 import numpy as np
@@ -55,6 +56,8 @@ from ._scenario import Scenario, scenario as scenario_of
 __all__ = ["OBSERVATION", "Deployed", "Numbers", "Reward", "TransportEnv", "TransportVectorEnv"]
 
 ScenarioLike = Union[Scenario, str, "Mapping[str, Any]"]
+ScenarioMaker = Callable[[np.random.Generator], ScenarioLike]
+"""Function that returns the scenario of an episode, for example with a random rate."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,9 @@ class _Flows:
         most = np.array([np.inf, np.inf, np.inf, np.inf, 1, np.inf, np.inf, 1, np.inf], np.float32)
         self.observation_space = Box(np.zeros(len(most), np.float32), most, dtype=np.float32)
 
-    def reset(self, which: list[int], replicas: list[int]) -> None:
+    def reset(self, which: list[int], replicas: list[int], scenarios: list[ScenarioLike] | None = None) -> None:
+        for i, scenario in zip(which, scenarios or ()):
+            self.batch.replace(i, scenario_of(scenario)._native)
         self.batch.reset(list(zip(which, replicas, strict=True)))
         self.value[which] = self.decisions.first
 
@@ -130,7 +135,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
     """Environment with one controlled flow: ``gymnasium.make("roughlink/Transport-v0", scenario=...)``.
 
     Args:
-        scenario: A scenario, its name, or its keys.
+        scenario: A scenario, its name, or its keys. Or a function that returns one for each episode, such as ``lambda
+            random: rl.load("hello").set("link.wire.rate", f"{random.uniform(5, 50)} Mbit/s")``. The argument is the
+            environment's generator of random numbers.
         flow: Name of the controlled transfer, by default the first. Its congestion control in the scenario is ignored.
         action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
         multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
@@ -151,7 +158,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
 
     def __init__(
         self,
-        scenario: ScenarioLike = "hello",
+        scenario: ScenarioLike | ScenarioMaker = "hello",
         *,
         flow: str | None = None,
         action: Literal["window", "rate"] = "window",
@@ -164,8 +171,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         render_mode: None = None,
     ) -> None:
         self.render_mode = render_mode
+        self._maker = scenario if callable(scenario) else None
         self._flows = _Flows(
-            [scenario_of(scenario)],
+            [_first(scenario)],
             flow=flow,
             action=action,
             multiplicative=multiplicative,
@@ -182,11 +190,17 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         self._over = True
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Numbers, dict[str, Any]]:
-        super().reset(seed=seed)
+        """Starts an episode. There are no `options`.
+
+        Raises:
+            ValueError: `options` has an entry.
+        """
+        _known(options, ())
+        super().reset(seed=None if seed is None else index(seed))
         self._replica = int(self.np_random.integers(2**32))
-        self._flows.reset([0], [self._replica])
+        self._flows.reset([0], [self._replica], [self._maker(self.np_random)] if self._maker else None)
         self._over = False
         return self._flows.observations()[0], self._info()
 
@@ -212,8 +226,8 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
 
     Args:
         num_envs: Number of environments.
-        scenario: One scenario for all, or a list with one for each.
-        threads: Number of threads, by default the number of cores.
+        scenario: One scenario for all, or a list with one for each. Or a function as for :class:`TransportEnv`.
+        threads: Number of threads. Each step starts them, which pays only with hundreds of environments.
 
     The other arguments are the same as for :class:`TransportEnv`.
     """
@@ -223,7 +237,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: ScenarioLike | Sequence[ScenarioLike] = "hello",
+        scenario: ScenarioLike | Sequence[ScenarioLike] | ScenarioMaker = "hello",
         *,
         flow: str | None = None,
         action: Literal["window", "rate"] = "window",
@@ -233,9 +247,12 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         max_window: float = 10_000,
         max_rate_mbps: float = 1000,
         reward: Reward | None = None,
-        threads: int | None = None,
+        threads: int = 1,
         render_mode: None = None,
     ) -> None:
+        self._maker = scenario if callable(scenario) else None
+        if callable(scenario):
+            scenario = _first(scenario)
         scenarios: list[ScenarioLike] = (
             [scenario] * num_envs if isinstance(scenario, (Scenario, str, Mapping)) else list(scenario)
         )
@@ -253,7 +270,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
             max_window=max_window,
             max_rate_mbps=max_rate_mbps,
             reward=reward,
-            threads=threads or _cores(),
+            threads=threads,
         )
         self.single_observation_space = self._flows.observation_space
         self.single_action_space = self._flows.action_space
@@ -264,18 +281,32 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         self._over = np.ones(num_envs, np.bool_)
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: SupportsIndex | Sequence[SupportsIndex | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[Numbers, dict[str, Any]]:
         """Restarts all environments, or those in ``options["reset_mask"]``. With a number as `seed`, environment i gets
-        ``seed + i``."""
-        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        ``seed + i``.
+
+        Raises:
+            ValueError: `options` has another entry, or the number of seeds is wrong.
+        """
+        mask = _known(options, ("reset_mask",)).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        seeds: Sequence[SupportsIndex | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, SupportsIndex):
+            seeds = [index(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = seed
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
         which = [int(i) for i in np.flatnonzero(mask)]
         for i in which:
-            if seeds[i] is not None:
-                self._random[i] = gymnasium.utils.seeding.np_random(seeds[i])[0]
+            given = seeds[i]
+            if given is not None:
+                self._random[i] = gymnasium.utils.seeding.np_random(index(given))[0]
         self._begin(which)
         return self._flows.observations(), self._info()
 
@@ -293,7 +324,8 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def _begin(self, which: list[int]) -> None:
         if which:
             replicas = [int(self._random[i].integers(2**32)) for i in which]
-            self._flows.reset(which, replicas)
+            scenarios = [self._maker(self._random[i]) for i in which] if self._maker else None
+            self._flows.reset(which, replicas, scenarios)
             self._replica[which] = replicas
             self._over[which] = False
 
@@ -301,14 +333,22 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         return {"time_s": np.array(self._flows.batch.times()), "replica": self._replica.copy()}
 
 
+def _first(scenario: ScenarioLike | ScenarioMaker) -> Scenario:
+    """Returns the scenario, or one of those that a function returns: episodes start only at a reset."""
+    return scenario_of(scenario(np.random.default_rng(0)) if callable(scenario) else scenario)
+
+
+def _known(options: dict[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    unknown = sorted(set(options or ()) - set(names))
+    if unknown:
+        raise ValueError(f"unknown option {unknown[0]!r} of reset; expected {' or '.join(names) or 'none'}")
+    return options or {}
+
+
 def _made(sources: list[ScenarioLike]) -> list[Scenario]:
     """Creates the scenarios. An object that occurs several times in `sources` is read only once."""
     made: dict[int, Scenario] = {}
     return [made[id(each)] if id(each) in made else made.setdefault(id(each), scenario_of(each)) for each in sources]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _GOES_ON, _TERMINATED, _TRUNCATED = range(3)

@@ -210,7 +210,7 @@ def test_finished_runs_of_a_large_sweep_keep_their_files(tmp_path: Path) -> None
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        plan.work(tmp_path / "out", 1, None, stop)
+        plan.work(tmp_path / "out", 1, None, stop, None, [])
     read = rl.read(tmp_path / "out")
     assert isinstance(read, rl.Sweep) and 100 <= len(read.runs) == len(runs(tmp_path / "out")) < read.planned == 1200
     assert {row["link.plc.timeline.file"] for row in read.runs.rows()} & set(names[1000:])

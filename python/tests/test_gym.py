@@ -337,3 +337,39 @@ def test_invalid_actions_are_refused() -> None:
     for wrong in (np.array([np.nan]), np.array([1.0, 2.0])):
         with pytest.raises(ValueError):
             e.step(wrong)
+
+
+def test_a_function_returns_the_link_of_each_episode() -> None:
+    drawn: list[float] = []
+
+    def scenario(random: np.random.Generator) -> rl.Scenario:
+        drawn.append(float(random.uniform(2, 50)))
+        return rl.load("hello").set({"link.wire.rate": f"{drawn[-1]} Mbit/s", "duration": "2 s"})
+
+    def best(env: rg.TransportEnv, **options: Any) -> float:
+        env.reset(**options)
+        rates = []
+        for _ in range(1000):
+            seen, _, _, over, _ = env.step(np.array([0.5], np.float32))
+            rates.append(float(seen[0]))
+            if over:
+                break
+        return max(rates)
+
+    env = rg.TransportEnv(scenario)
+    drawn.clear()
+    found = [best(env, seed=np.int64(7)), best(env), best(env)]
+    assert len(set(drawn)) == 3
+    assert np.argsort(found).tolist() == np.argsort(drawn).tolist(), (found, drawn)
+    again = drawn[:]
+    drawn.clear()
+    assert [best(env, seed=7), best(env), best(env)] == found and drawn == again
+    # In a vector each environment has numbers of its own.
+    many = rg.TransportVectorEnv(3, scenario)
+    drawn.clear()
+    many.reset(seed=[1, 2, 7])
+    assert len(set(drawn)) == 3 and drawn[2] == again[0]
+    with pytest.raises(ValueError, match="unknown option 'link' of reset; expected none"):
+        env.reset(options={"link": 1})
+    with pytest.raises(ValueError, match="expected reset_mask"):
+        many.reset(options={"link": 1})

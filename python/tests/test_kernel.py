@@ -62,7 +62,7 @@ import roughlink as rl
 from roughlink import _native
 s = rl.scenario(Path("cable.toml").read_text()).set("duration", "600 s")
 plan = _native.sweep(s._native, [("tcp.cc", ["newreno-sc"])], 4, None, [], 10, on_kernel=True)
-plan.work("kept", 2, None, lambda *told: print("runs", told[1], flush=True))
+plan.work("kept", 2, None, lambda *told: print("runs", told[1], flush=True), None, [])
 """
 
 

@@ -59,6 +59,14 @@ def test_series_of_a_column_includes_time() -> None:
     queue = run.series("queue")
     assert list(queue) == ["time_ns", "link", "direction", "queue_pkt"] and "direction" in queue
     assert list(queue.head(3).rows()) == list(queue.rows())[:3]
+    assert list(queue[2:5].rows()) == list(queue.rows())[2:5] and list(queue[-2:].rows()) == list(queue.rows())[-2:]
+    assert len(queue[5:2]) == 0
+    with pytest.raises(ValueError, match="step 2"):
+        queue[::2]
+    assert dict(queue) == {name: queue[name] for name in queue}
+    with pytest.raises(TypeError, match=r"to_pandas\(\)"):
+        pd.DataFrame(queue)
+    assert queue.to_pandas().equals(pd.DataFrame.from_arrow(queue))
     with pytest.raises(KeyError, match="cwnd_bytes"):
         run.series("cwmd")
     with pytest.raises(ValueError, match="series=True"):

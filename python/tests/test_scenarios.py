@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,3 +150,37 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:
     }
     with pytest.raises(rl.ScenarioError, match="allow_outside=True"):
         rl.scenario({**PAIR, "link": [link]}, folder=inner)
+
+
+def test_errors_name_key_line_and_advice() -> None:
+    hello = rl.load("hello")
+    cases: tuple[tuple[str, Any, str, str], ...] = (
+        ("tcp.cc", "cubik", "cc", "did you mean `cubic`?"),
+        ("link.wire.rat", "1 Mbit/s", "link.wire.rat", "did you mean `rate`?"),
+        ("link.wire.noise", {"kind": "random", "loss": "x"}, "loss", "write a probability"),
+        ("tcp.cc_params", {"betta": 1}, "betta", "use one of"),
+    )
+    for key, value, expected, advice in cases:
+        with pytest.raises(rl.ScenarioError) as error:
+            hello.set(key, value)
+        assert error.value.key == expected and advice in (error.value.help or ""), error.value.__dict__
+        line = error.value.line
+        assert (line is None) == ("." in expected) and (line is None or f" {line} │" in str(error.value))
+    with pytest.raises(rl.ScenarioError) as error:
+        rl.scenario("seed = 1\nduration = \"x\"\n")
+    assert (error.value.key, error.value.line) == ("duration", 2)
+
+
+def test_warnings_point_at_the_caller() -> None:
+    late = rl.load("hello").set("duration", "1 s")
+    with pytest.warns(rl.RoughlinkWarning, match="never starts") as warned:
+        late.set("flow.download.start", "2 s")
+    assert [Path(each.filename) for each in warned] == [Path(__file__)]
+
+
+def test_lists_match_the_command(command: Command, tmp_path: Path) -> None:
+    def listed(*words: str) -> Any:
+        return json.loads(command(*words, "--json", cwd=tmp_path).stdout)
+
+    built_in = [each for each in rl.algorithms() if each["source"] != "a Python class"]
+    assert built_in == listed("cc", "list") and rl.metrics() == listed("metric", "list")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import roughlink as rl
 from conftest import Command, default_signals, results, said, timeless
 
 from matplotlib.container import ErrorbarContainer
+from roughlink._sweep import _Progress
 
 matplotlib.use("Agg")
 
@@ -227,7 +230,7 @@ def said(*told):
     print("runs", told[1], flush=True)
 from roughlink import _native
 plan = _native.sweep(s._native, [("seed", [str(n) for n in range(2000)])], 1, None, [], 10000)
-plan.work("kept", 2, None, said)
+plan.work("kept", 2, None, said, None, [])
 """
 
 
@@ -260,3 +263,108 @@ def test_finished_runs_survive_ctrl_c(scenario: Path, tmp_path: Path) -> None:
     s = rl.load(scenario).set("duration", "60 s")
     for result in list(kept.values())[:10]:
         assert timeless(s.set("seed", result["seed"]).run().result) == result
+
+
+def test_parts_are_merged_into_the_whole_sweep(scenario: Path, tmp_path: Path) -> None:
+    whole = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "whole")
+    parts = [tmp_path / name for name in ("first", "second")]
+    for number, folder in enumerate(parts, 1):
+        part = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=folder, part=f"{number}/2")
+        assert (len(part.runs), part.planned) == (8, 16)
+    with pytest.raises(rl.RoughlinkError, match="8 of 16 runs are missing, in part 2 of 2"):
+        rl.merge(parts[:1], tmp_path / "half")
+    merged = rl.merge(parts, tmp_path / "merged")
+    assert merged.result["cells"] == whole.result["cells"] and runs(merged.folder) == runs(whole.folder)
+    with pytest.raises(rl.RoughlinkError, match="3/2"):
+        rl.sweep(rl.load(scenario), VARY, folder=tmp_path / "x", part="3/2")
+    with pytest.raises(ValueError, match="ray_address needs engine='ray'"):
+        rl.sweep(rl.load(scenario), VARY, folder=tmp_path / "x", ray_address="auto")
+
+
+def test_progress_is_printed_at_most_five_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for stream, pause, begin in ((Terminal(), 0.2, "\r"), (io.StringIO(), 60.0, "")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+        now = 0.0
+        shown = _Progress(True)
+        for k in range(1, 1001):
+            now = k * pause / 10
+            shown.report(1000, k, 0, 1000, k)
+        shown.end()
+        said = stream.getvalue()
+        assert 99 <= said.count(" of 1000 runs") <= 101 and said.startswith(f"{begin}10 of 1000 runs"), said[:200]
+        assert ("\r" in said) == bool(begin) and said.endswith("\n")
+    silent = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", silent)
+    _Progress(False).report(10, 10, 0, 10, 10)
+    assert silent.getvalue() == ""
+
+
+class Halving(rl.CongestionControl):
+    """Reno without slow start."""
+
+    made = 0
+    fails = False
+
+    def __init__(self, flow: rl.Flow) -> None:
+        super().__init__(flow)
+        Halving.made += 1
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        if Halving.fails:
+            raise ZeroDivisionError("on purpose")
+        if ack.may_grow:
+            self.cwnd += flow.mss * ack.acked / self.cwnd
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        self.cwnd = max(self.cwnd / 2, 2 * flow.mss)
+
+
+def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: Path) -> None:
+    given = rl.load(scenario)
+    vary = {"tcp.cc": ["halving", "cubic"], "link.plc.noise.loss": ["0.5 %", "2 %"]}
+
+    def swept(version: str, folder: str = "out") -> rl.Sweep:
+        before = Halving.made
+        found = rl.sweep(given, vary, replicas=2, folder=tmp_path / folder, cc={"halving": (Halving, version)})
+        made.append(Halving.made - before)
+        return found
+
+    made: list[int] = []
+    first = swept("v1")
+    assert made[-1] == 8, "two ends in each of four runs"
+    assert [row["tcp.cc"] for row in first.summary()] == ["halving-v1", "halving-v1", "cubic", "cubic"]
+    rl.register("halving-by-hand", Halving)
+    alone = given.set({"tcp.cc": "halving-by-hand", "link.plc.noise.loss": "2 %"}).run(replica=1)
+    (stored,) = [
+        row["throughput_mbps"]
+        for row in first.runs.rows()
+        if (row["tcp.cc"], row["link.plc.noise.loss"], row["replica"]) == ("halving-v1", "2 %", 1)
+    ]
+    assert [stored] == alone.flows["throughput_mbps"]
+    assert swept("v1").result == first.result and made[-1] == 0
+    assert isinstance(rl.read(tmp_path / "out"), rl.Sweep)
+    # Another version runs again, and needs another folder: it is another sweep.
+    with pytest.raises(rl.RoughlinkError, match="other results|another"):
+        swept("v2")
+    swept("v2", "next")
+    assert made[-1] == 8
+    Halving.fails = True
+    try:
+        with pytest.raises(ZeroDivisionError, match="on purpose"):
+            swept("v3", "failing")
+    finally:
+        Halving.fails = False
+    assert len(swept("v3", "failing").runs) == 8
+    with pytest.raises(ValueError, match="no value in vary uses the algorithm 'halving'"):
+        rl.sweep(given, {"tcp.cc": ["cubic"]}, cc={"halving": (Halving, "v1")})
+    with pytest.raises(ValueError, match="cc needs engine='local'"):
+        rl.sweep(given, vary, cc={"halving": (Halving, "v1")}, engine="ray")
+    with pytest.raises(rl.RoughlinkError, match=r"sweep\(cc="):
+        rl.sweep(given, {"tcp.cc": ["halving-by-hand"]}, folder=tmp_path / "x")

@@ -2,6 +2,7 @@
 
 #![warn(unreachable_pub)]
 
+pub mod algorithms;
 mod disk;
 pub mod drawing;
 pub mod error;

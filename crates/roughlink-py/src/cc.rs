@@ -13,13 +13,21 @@ use roughlink_core::cc::{
     Ack, Algorithm, AlgorithmTrace, BuildAlgorithm, Congestion, CongestionControl, Flow, LinkEvent, OptionalEvents,
     Permit, REGISTRY, Sent,
 };
-use roughlink_core::net::Observer;
+use roughlink_core::net::{Exceeded, Observer};
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
+use roughlink_lab::runner::{Failed, Job};
+use roughlink_lab::store::RunRecord;
 use std::collections::{BTreeMap, HashSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Returns the algorithms as JSON.
+#[pyfunction]
+pub(crate) fn algorithms() -> String {
+    serde_json::to_string(&roughlink_lab::algorithms::list()).expect("a list has a JSON form")
+}
 
 /// Adds a name to the registry. Scenarios that are read after this call can use it.
 #[pyfunction]
@@ -41,6 +49,11 @@ pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
 /// Makes the flows of a scenario use these classes, or other callables that create an algorithm from a flow's state.
 pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -> ExceptionObserver {
     let ends = ExceptionObserver::default();
+    bind_to(scenario, classes, &ends);
+    ends
+}
+
+fn bind_to(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>, ends: &ExceptionObserver) {
     for (name, class) in classes {
         let class = Arc::new(class);
         for cc in scenario.flows.iter_mut().filter_map(FlowSpec::cc_mut).filter(|cc| cc.name == name) {
@@ -48,23 +61,51 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
             cc.factory = Arc::new(move |flow| Box::new(PythonAlgorithm::new(&class, &name, &ends, flow)));
         }
     }
-    ends
+}
+
+/// Executes a run of a sweep whose flows use these classes. `ends` keeps an exception.
+pub(crate) fn execute(
+    job: &Job,
+    stop: Option<Arc<AtomicBool>>,
+    classes: &[(String, Py<PyAny>)],
+    ends: &ExceptionObserver,
+) -> Result<RunRecord, Failed> {
+    let mut scenario = Scenario::clone(&job.scenario);
+    let own = Python::attach(|py| classes.iter().map(|(name, class)| (name.clone(), class.clone_ref(py))).collect());
+    bind_to(&mut scenario, own, ends);
+    let done = Job { scenario: Arc::new(scenario), ..job.clone() }.simulate(stop)?;
+    if ends.is_raised() {
+        Err(Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration }.into())
+    } else {
+        Ok(done)
+    }
 }
 
 /// Observer that keeps an exception and ends the run after it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ExceptionObserver(Arc<(AtomicBool, Mutex<Option<PyErr>>)>);
+pub(crate) struct ExceptionObserver(Arc<ExceptionState>);
+
+#[derive(Debug, Default)]
+struct ExceptionState {
+    first: Mutex<Option<PyErr>>,
+    /// Set after an exception; a sweep shares it with all its runs.
+    raised: Arc<AtomicBool>,
+}
 
 impl ExceptionObserver {
+    /// Creates an observer that sets `stop` after an exception.
+    pub(crate) fn of_sweep(stop: Arc<AtomicBool>) -> Self {
+        ExceptionObserver(Arc::new(ExceptionState { first: Mutex::default(), raised: stop }))
+    }
     fn raise(&self, e: PyErr) {
-        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+        self.0.raised.store(true, Ordering::Relaxed);
     }
     fn is_raised(&self) -> bool {
-        self.0.0.load(Ordering::Relaxed)
+        self.0.raised.load(Ordering::Relaxed)
     }
     pub(crate) fn raised(&self) -> Option<PyErr> {
-        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

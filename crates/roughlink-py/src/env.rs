@@ -220,6 +220,7 @@ impl World {
 /// Batch of networks, each with a separate scenario and random numbers.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Batch {
+    flow: Option<String>,
     interval: StepLength,
     threads: usize,
     worlds: Mutex<Vec<World>>,
@@ -233,21 +234,13 @@ impl Batch {
     fn new(
         py: Python<'_>,
         scenarios: Vec<Bound<'_, PyScenario>>,
-        flow: Option<&str>,
+        flow: Option<String>,
         seconds: Option<f64>,
         round_trips: f64,
         threads: usize,
     ) -> PyResult<Self> {
-        let controlled = |scenario: &Bound<'_, PyScenario>| {
-            let plain = Arc::clone(&scenario.get().scenario);
-            let is = |f: &FlowSpec| matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name);
-            let Some(at) = plain.flows.iter().position(is) else {
-                let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
-                return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
-            };
-            Ok((plain, at))
-        };
-        let plans = scenarios.iter().map(controlled).collect::<PyResult<Vec<_>>>()?;
+        let of = |scenario: &Bound<'_, PyScenario>| controlled(scenario.get(), flow.as_deref());
+        let plans = scenarios.iter().map(of).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
             Some(s) if s >= 1e-6 && s.is_finite() => StepLength::Fixed(Time::from_secs_f64(s)),
             None if round_trips > 0.0 && round_trips.is_finite() => StepLength::RoundTrips(round_trips),
@@ -258,7 +251,17 @@ impl Batch {
             }
         };
         let worlds = py.detach(|| plans.iter().map(|(plain, flow)| World::new(plain, *flow)).collect());
-        Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
+        Ok(Batch { flow, interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
+    }
+
+    /// Gives network `i` another scenario, which its next reset uses.
+    fn replace(&self, i: usize, scenario: &PyScenario) -> PyResult<()> {
+        let (plain, flow) = controlled(scenario, self.flow.as_deref())?;
+        let mut worlds = self.worlds();
+        let count = worlds.len();
+        let unknown = || PyValueError::new_err(format!("unknown network {i} of {count}: count networks from 0"));
+        *worlds.get_mut(i).ok_or_else(unknown)? = World::new(&plain, flow);
+        Ok(())
     }
 
     /// Restarts networks. `which` has a pair for each: the index of the network, and the number of the replica to
@@ -333,6 +336,17 @@ impl Batch {
     fn times(&self) -> Vec<f64> {
         self.worlds().iter().map(|world| world.now.as_secs_f64()).collect()
     }
+}
+
+/// Returns a scenario and the position of its controlled flow: the one with this name, or else the first transfer.
+fn controlled(scenario: &PyScenario, flow: Option<&str>) -> PyResult<(Arc<Scenario>, usize)> {
+    let plain = Arc::clone(&scenario.scenario);
+    let is = |f: &FlowSpec| matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name);
+    let Some(at) = plain.flows.iter().position(is) else {
+        let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
+        return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
+    };
+    Ok((plain, at))
 }
 
 /// Returns 2 to the power of each number (float64), with the same bits on every machine.

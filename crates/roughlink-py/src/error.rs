@@ -9,6 +9,7 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
 use roughlink_scenario::ScenarioError as Faults;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 create_exception!(
@@ -17,7 +18,13 @@ create_exception!(
     PyException,
     "Base class of roughlink's errors; the message has the reason and advice."
 );
-create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is invalid; the message has the position.");
+create_exception!(
+    roughlink,
+    ScenarioError,
+    RoughlinkError,
+    "A scenario is invalid; the message has the position. The attributes `key`, `line` (from 1) and `help` are those \
+     of the first problem, or None."
+);
 create_exception!(roughlink, LimitError, RoughlinkError, "A run or a stored table exceeds a limit.");
 create_exception!(roughlink, Fault, RoughlinkError, "A bug in roughlink; please report it.");
 
@@ -91,12 +98,41 @@ impl From<FailureReason> for PyErr {
         // A drawing starts on a new line, below the name of the exception.
         let text = if matches!(e, LabError::File(_)) { format!("\n{text}") } else { text.trim_start().to_owned() };
         match e {
-            LabError::File(_) | LabError::Network(_) => ScenarioError::new_err(text),
+            LabError::File(faults) => with_place(ScenarioError::new_err(text), &faults),
+            LabError::Network(_) => ScenarioError::new_err(text),
             LabError::Exceeded { .. } => LimitError::new_err(text),
             LabError::Broken { .. } => fault(&text),
             _ => RoughlinkError::new_err(text),
         }
     }
+}
+
+/// Adds the attributes `key`, `line` and `help` of the first problem.
+fn with_place(error: PyErr, faults: &Faults) -> PyErr {
+    let problem = &faults.problems[0];
+    let span = problem.labels.first().map(|label| label.span.clone());
+    let line = span.as_ref().map(|span| faults.text[..span.start].matches('\n').count() + 1);
+    // An override that names nothing has no place in the text.
+    let named = || problem.message.strip_prefix("override `")?.split('`').next();
+    let key = span.map_or_else(named, |span| key_at(&faults.text, &span)).map(str::to_owned);
+    Python::attach(|py| {
+        let value = error.value(py);
+        let set = value.setattr("key", key).and_then(|()| value.setattr("line", line));
+        set.and_then(|()| value.setattr("help", &problem.help)).map_or_else(|failed| failed, |()| error.clone_ref(py))
+    })
+}
+
+/// Returns the key of TOML at a place: the word itself in front of `=`, or the one of a value.
+fn key_at<'t>(text: &'t str, span: &Range<usize>) -> Option<&'t str> {
+    let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let is_word = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if text[span.end..].trim_start_matches([' ', '"']).starts_with('=') {
+        return Some(text[span.clone()].trim_matches(['"', ' ']));
+    }
+    let before = text[line..span.start].trim_end_matches(['"', '\'', '[', ' ']).strip_suffix('=')?;
+    let before = before.trim_end_matches([' ', '"']);
+    let word = before.rfind(|c| !is_word(c)).map_or(before, |at| &before[at + 1..]);
+    (!word.is_empty()).then_some(word)
 }
 
 /// Renders the text of the command line, with names of arguments instead of its options.

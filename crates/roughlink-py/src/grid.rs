@@ -1,6 +1,6 @@
 //! Sweeps: many runs on all cores, kept in the run store of the command line.
 
-use crate::cc::in_python;
+use crate::cc::{ExceptionObserver, execute, in_python};
 use crate::error::{FailureReason, guarded, usage};
 use crate::run::PyRun;
 use crate::scenario::{PyScenario, limits_of};
@@ -16,7 +16,8 @@ use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
 use roughlink_lab::kernel;
-use roughlink_lab::part::{self, Description};
+use roughlink_lab::metric;
+use roughlink_lab::part::{self, Description, GridPart};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
 use roughlink_lab::store::{Records, Store, folder_of};
 use serde::Serialize;
@@ -56,8 +57,10 @@ impl PyPlan {
         folder_of(&base, &self.plan().identity())
     }
 
-    /// Executes the runs that are missing from the folder, and calls `report` about once a second. Ctrl-C raises
-    /// KeyboardInterrupt, and an exception from `report` is passed on. In both cases finished runs stay in the folder.
+    /// Executes the missing runs of the plan, or of a `part` such as `3/20`. Calls `report` about once a second. Ctrl-C
+    /// raises KeyboardInterrupt, and an exception from `report` is passed on. In both cases finished runs stay in the
+    /// folder. `cc` has the Python algorithms by name.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python method")]
     fn work(
         &self,
         py: Python<'_>,
@@ -65,14 +68,22 @@ impl PyPlan {
         threads: usize,
         max_memory: Option<u64>,
         report: Py<PyAny>,
+        part: Option<&str>,
+        cc: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<GridResults> {
         let limits = limits_of(max_memory);
         py.detach(|| {
             guarded(|| {
                 let plan = self.plan();
-                let (mut store, mut description) = opened(&plan, &folder)?;
-                let executor = kernel::executor(&[&plan], &store)?;
+                let part = part.map(str::parse::<GridPart>).transpose()?;
+                let (mut store, mut description) = opened(&plan, &folder, part)?;
                 let asked = Arc::new(AtomicBool::new(false));
+                let ends = ExceptionObserver::of_sweep(Arc::clone(&asked));
+                let usual = kernel::executor(&[&plan], &store)?;
+                let executor = |job: &Job, stop: Stop<'_>| match in_python(&job.scenario) {
+                    None => usual(job, stop),
+                    Some(_) => execute(job, stop.within(), &cc, &ends),
+                };
                 let mut raised: Option<PyErr> = None;
                 let mut tell = |told: ProgressCounts| {
                     let done = Python::attach(|py| {
@@ -84,12 +95,18 @@ impl PyPlan {
                         raised.get_or_insert(e);
                     }
                 };
-                let jobs = plan.jobs().map(|job| storable(Job { limits, ..job? }));
-                let ending = runner::run_by(&*executor, jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
+                let all = plan.runs();
+                let numbers: Box<dyn ExactSizeIterator<Item = usize>> = match part {
+                    None => Box::new(0..all),
+                    Some(part) => Box::new(part.numbers(all)),
+                };
+                let jobs = plan.jobs_at(numbers);
+                let jobs = jobs.map(|job| storable(Job { limits, ..job? }, &cc));
+                let ending = runner::run_by(&executor, jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent, p.repeated));
                 });
                 let described = description.renew(&plan, &store);
-                if let Some(e) = raised {
+                if let Some(e) = raised.or_else(|| ends.raised()) {
                     return Err(FailureReason::Python(e));
                 }
                 match ending? {
@@ -97,7 +114,10 @@ impl PyPlan {
                     GridEnd::Stopped => unreachable!("only an exception stops it"),
                 }
                 described?;
-                outcome(&plan, &store)
+                match part {
+                    None => outcome(&plan, &store),
+                    Some(_) => Ok((folder.clone(), json(&plan.result(&store)), table(&plan, &store))),
+                }
             })
         })
     }
@@ -110,21 +130,28 @@ impl PyPlan {
     }
 }
 
-/// Opens the store for the runs of a plan; returns it with the description of the plan.
-pub(crate) fn opened(plan: &ExperimentPlan, folder: &Path) -> Result<(Store, Description), LabError> {
+/// Opens the store for the runs of a plan, or of a part of it; returns it with the description of the plan.
+pub(crate) fn opened(
+    plan: &ExperimentPlan,
+    folder: &Path,
+    part: Option<GridPart>,
+) -> Result<(Store, Description), LabError> {
     let store = Store::open_or_create(folder, &plan.identity())?;
-    let description = part::describe(plan, &store)?;
+    let description = match part {
+        None => part::describe(plan, &store)?,
+        Some(part) => part.describe(plan, &store)?,
+    };
     Ok((store, description))
 }
 
-/// Checks that a run store can keep the result of a job. A store reuses results, so it cannot keep those of a Python
-/// class, whose code may have changed since.
-fn storable(job: Job) -> Result<Job, LabError> {
-    match in_python(&job.scenario) {
+/// Checks that a run store can keep the result of a job. A store reuses results, and the code of a Python class may
+/// have changed since. So its algorithm must be in `versioned`, where names have a version.
+fn storable(job: Job, versioned: &[(String, Py<PyAny>)]) -> Result<Job, LabError> {
+    match in_python(&job.scenario).filter(|used| versioned.iter().all(|(name, _)| name != used)) {
         None => Ok(job),
         Some(name) => Err(usage(
             &format!("the algorithm `{name}` is a Python class, which may change while a sweep reuses stored results"),
-            "run its scenarios in a loop",
+            "give the class with a version to `sweep(cc=...)`, or run its scenarios in a loop",
         )),
     }
 }
@@ -177,6 +204,24 @@ pub(crate) fn sweep(
     let source = scenario.source.clone();
     let plan = py.detach(|| guarded(|| Ok(plan_of(source, &vary, &grid)?)))?;
     Ok(PyPlan(Mutex::new(plan)))
+}
+
+/// Merges the folders of the parts of a sweep or comparison.
+#[pyfunction]
+pub(crate) fn merge(py: Python<'_>, folders: Vec<PathBuf>, output: PathBuf, max_runs: u64) -> PyResult<GridResults> {
+    py.detach(|| {
+        guarded(|| {
+            let merged = part::merge(&folders, &output, max_runs)?;
+            merged.complete()?;
+            outcome(&merged.plan, &merged.store)
+        })
+    })
+}
+
+/// Returns the metrics as JSON.
+#[pyfunction]
+pub(crate) fn metrics() -> String {
+    json(&metric::list())
 }
 
 /// Returns the 97.5 % quantile of Student's distribution.

@@ -30,13 +30,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::cc::register;
+    use crate::cc::{algorithms, register};
     #[pymodule_export]
     use crate::env::{Batch, exp2};
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{PyPlan, choices, difference, interval, read, student95, sweep};
+    use crate::grid::{PyPlan, choices, difference, interval, merge, metrics, read, student95, sweep};
     #[pymodule_export]
     use crate::part::{Work, WorkerShare};
     #[pymodule_export]

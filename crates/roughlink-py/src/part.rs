@@ -60,7 +60,7 @@ impl Work {
     /// Opens the folder.
     #[new]
     fn new(py: Python<'_>, plan: Py<PyPlan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
-        let (store, description) = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder)?)))?;
+        let (store, description) = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder, None)?)))?;
         let state = WorkerState {
             store: Some(store),
             description,

@@ -129,14 +129,15 @@ impl PyTable {
         self.schema.fields().iter().map(of).collect()
     }
 
-    /// Returns a table of the first `count` rows.
-    fn head(&self, count: usize) -> Self {
-        let mut left = count;
+    /// Returns a table of `count` rows from row `first` on, or fewer at the end.
+    fn part(&self, first: usize, count: usize) -> Self {
+        let (mut before, mut left) = (first, count);
         let mut batches = Vec::new();
         for batch in &self.batches {
-            let rows = left.min(batch.num_rows());
-            batches.extend((rows > 0).then(|| batch.slice(0, rows)));
-            left -= rows;
+            let skipped = before.min(batch.num_rows());
+            let rows = left.min(batch.num_rows() - skipped);
+            batches.extend((rows > 0).then(|| batch.slice(skipped, rows)));
+            (before, left) = (before - skipped, left - rows);
         }
         PyTable { schema: Arc::clone(&self.schema), batches }
     }

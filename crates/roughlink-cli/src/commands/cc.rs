@@ -5,22 +5,11 @@ use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::cc::{REGISTRY, STACKS, algorithm};
 use roughlink_lab::error::LabError;
-use roughlink_lab::nearest;
-use serde_json::json;
+use roughlink_lab::{algorithms, nearest};
 
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     if args.json {
-        let all: Vec<_> = REGISTRY
-            .iter()
-            .map(|a| {
-                let parameters: serde_json::Map<_, _> =
-                    STACKS.iter().map(|s| ((*s).to_owned(), json!(a.parameters(s)))).collect();
-                let tcp: toml::Table = a.tcp.parse().expect("the registry's own TOML");
-                json!({ "name": a.name, "summary": a.summary, "source": a.source, "tcp": tcp,
-                    "parameters": parameters })
-            })
-            .collect();
-        return print_json(&all);
+        return print_json(&algorithms::list());
     }
     if args.names.is_empty() {
         let mut table = show::table(&["name", "summary", "source"]);

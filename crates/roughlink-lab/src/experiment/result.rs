@@ -506,8 +506,8 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub upper_bound: bool,
     /// 95 % confidence interval; for a rank, the ranks that the intervals of the differences and near ties allow. An
-    /// end that lies beyond the end of the runs is null. Absent without an interval, for an exact figure from a scenario
-    /// without randomness, and for a mere bound.
+    /// end that lies beyond the end of the runs is null. Absent without an interval, for an exact figure, and for a
+    /// mere bound.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "open_interval")]
     #[schemars(with = "Option<[Option<f64>; 2]>")]
     pub interval: Option<[f64; 2]>,
