@@ -18,8 +18,8 @@ KILLS ?= 50
 # Commit whose results `make unchanged` compares with those of the working tree.
 REV ?= HEAD
 
-.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile kills structure \
-	unchanged wheel clean
+.PHONY: help reproduce build kernel release test check deny docs site notebooks bench validate fuzz hostile kills \
+	structure unchanged wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper,'
@@ -31,6 +31,7 @@ help:
 	@echo 'make check       check formatting, lints, wide lines and names used twice'
 	@echo 'make deny        check licenses, sources and advisories of all dependencies'
 	@echo 'make docs        write the reference pages that are generated from the sources'
+	@echo 'make site        build the documentation as a site with search and reports: target/site/html'
 	@echo 'make notebooks   execute the notebooks and write their outputs'
 	@echo 'make bench       run the benchmarks'
 	@echo 'make validate    compare with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
@@ -92,6 +93,10 @@ deny:
 docs:
 	@.ci/setup build
 	INSTA_UPDATE=always $(CARGO) test -p roughlink-cli --locked --lib reference
+
+site: build
+	@.ci/setup build python
+	.ci/site
 
 notebooks:
 	@.ci/setup build python
