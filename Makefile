@@ -19,7 +19,7 @@ KILLS ?= 50
 REV ?= HEAD
 
 .PHONY: help reproduce build kernel release test check deny docs site notebooks bench validate fuzz hostile kills \
-	structure unchanged wheel clean
+	structure unchanged wheel packages clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers and write results/index.html; PAPER=v2g for one paper,'
@@ -28,6 +28,7 @@ help:
 	@echo 'make kernel      build target/release/roughlink with the algorithms for the Linux kernel'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make wheel       build the Python package for installation: target/wheels'
+	@echo 'make packages    build and try a Debian package, an image file and the wheel: target/packages'
 	@echo 'make check       check formatting, lints, wide lines and names used twice'
 	@echo 'make deny        check licenses, sources and advisories of all dependencies'
 	@echo 'make docs        write the reference pages that are generated from the sources'
@@ -72,6 +73,10 @@ test:
 wheel:
 	@.ci/setup build python
 	.ci/python wheel
+
+packages:
+	@.ci/setup build kernel python
+	.ci/packages
 
 check:
 	.ci/style
