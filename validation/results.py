@@ -9,8 +9,8 @@ PLC take a minute each, AVOCA three and V2G seven.
 
 import difflib
 import json
-import math
 import re
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -91,17 +91,20 @@ def counts(results: dict) -> str:
                 numbers = " | ".join(str(found.count(word)) for word in VERDICTS)
                 lines.append(f"| `{stack}` | {origins[origin]} | {len(found)} | {numbers} |")
     stack = stacks(results)[0]
-    off = factors(results, stack)
-    if off:
-        met = [f"{sum(factor <= limit for factor in off)} within a factor of {limit}" for limit in (1.5, 2)]
-        lines += ["", f"Of {len(off)} published values, {met[0]} and {met[1]} (`{stack}`)."]
+    found = ratios(results, stack)
+    if found:
+        met = [sum(max(r, 1 / r) <= limit for r in found if r) for limit in (1.5, 2)]
+        close = sum(abs(r - 1) <= 0.15 for r in found)
+        lines += ["", f"Of {len(found)} published values, {met[0]} are met within a factor of 1.5, {met[1]} within a "
+                      f"factor of 2, and {close} within 15 % (`{stack}`). The median of measured / published is "
+                      f"{statistics.median(found):.2f}."]
     return "\n".join(lines)
 
 
-def factors(results: dict, stack: str) -> list[float]:
-    """Returns the factor between measured and published, at least 1, for each value; repeated values count once."""
+def ratios(results: dict, stack: str) -> list[float]:
+    """Returns measured / published for each value, 0 without a measured one; repeated values count once."""
     return [
-        max(m / cell["published"], cell["published"] / m) if (m := cell["measured"]) else math.inf
+        (cell["measured"] or 0) / cell["published"]
         for experiment in results["experiments"] for cell in experiment["cells"]
         if cell["stack"] == stack and cell["published"] and not cell.get("published_again")
     ]
@@ -212,7 +215,7 @@ def differs(file: Path, name: str, text: str, write: bool) -> bool:
         page.renew(file, f"results.py {name}", text)
         return False
     label, old = f"{file.name}, {name}", page.current(file, f"results.py {name}").splitlines()
-    lines = list(difflib.unified_diff(old, text.splitlines(), label, "results", lineterm=""))
+    lines = list(difflib.unified_diff(old, page.wrapped(text).splitlines(), label, "results", lineterm=""))
     print("\n".join(lines) if lines else f"{label}: as in the results")
     return bool(lines)
 
