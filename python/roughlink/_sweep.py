@@ -104,7 +104,9 @@ def sweep(
 
     Args:
         what: The scenario, in any form that :func:`scenario` accepts.
-        vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value applies to all runs.
+        vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value applies to all runs. Keys
+            separated by commas vary together: ``{"link.plc.rate,link.plc.queue": [["5 Mbit/s", "50 pkt"], ["10 Mbit/s",
+            "100 pkt"]]}``.
         replicas: Runs of each combination, each with different random numbers.
         metrics: Names of metrics (``roughlink metric list``), by default the usual ones for the flows.
         seed: Seed of all random streams, instead of the scenario's.

@@ -368,3 +368,26 @@ def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: 
         rl.sweep(given, vary, cc={"halving": (Halving, "v1")}, engine="ray")
     with pytest.raises(rl.RoughlinkError, match=r"sweep\(cc="):
         rl.sweep(given, {"tcp.cc": ["halving-by-hand"]}, folder=tmp_path / "x")
+
+
+def test_keys_separated_by_commas_vary_together(scenario: Path, command: Command, tmp_path: Path) -> None:
+    keys = "link.plc.rate,link.plc.queue"
+    vary: dict[str, list[Any]] = {
+        keys: [["5 Mbit/s", "50 pkt"], ("10 Mbit/s", "100 pkt")],
+        "tcp.cc": ["newreno", "cubic"],
+    }
+    swept = rl.sweep(rl.load(scenario), vary, replicas=2, folder=tmp_path / "out")
+    rows = swept.summary()
+    assert [row[keys] for row in rows] == ["5 Mbit/s, 50 pkt"] * 2 + ["10 Mbit/s, 100 pkt"] * 2
+    for row in rows:
+        rate, queue = row[keys].split(", ")
+        alone = rl.load(scenario).set({"link.plc.rate": rate, "link.plc.queue": queue, "tcp.cc": row["tcp.cc"]})
+        mean = sum(alone.run(replica=replica).flows["throughput_mbps"][0] for replica in (0, 1)) / 2
+        assert row["mean"] == pytest.approx(mean)
+    words = ["sweep", "cable.toml", "--set", f'{keys}=["5 Mbit/s","50 pkt"],["10 Mbit/s","100 pkt"]']
+    words += ["--set", "tcp.cc=newreno,cubic", "--replicas", "2", "--quiet", "--json", "-o", "command"]
+    assert results(command(*words, cwd=tmp_path))["cells"] == swept.result["cells"]
+    with pytest.raises(rl.RoughlinkError, match="are 2 keys"):
+        rl.sweep(rl.load(scenario), {keys: [["5 Mbit/s"], ["6 Mbit/s"]]})
+    with pytest.raises(rl.RoughlinkError, match="`link.plc.rate` is varied twice"):
+        rl.sweep(rl.load(scenario), {**vary, "link.plc.rate": ["1 Mbit/s", "2 Mbit/s"]})

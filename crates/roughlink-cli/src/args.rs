@@ -288,7 +288,8 @@ Run the same command again to resume an interrupted sweep.")]
 pub(crate) struct Sweep {
     /// Scenario file or name of a built-in scenario.
     pub scenario: String,
-    /// Override a key of the scenario; several values form an axis of the grid.
+    /// Override a key of the scenario; several values form an axis of the grid. `KEY1,KEY2=[A,B],[C,D]` varies keys
+    /// together.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
     #[command(flatten)]

@@ -35,6 +35,24 @@ fn keys_with_several_values_are_axes_and_the_seed_is_last() {
 }
 
 #[test]
+fn keys_separated_by_commas_vary_together() {
+    let vary = |text: &str| sweep(hello(), &[choices(text).unwrap()], &Grid::default());
+    let plan = vary(r#"link.wire.rate, link.wire.queue=["5 Mbit/s", "50 pkt"],["8 Mbit/s", "80 pkt"]"#).unwrap();
+    assert_eq!(axes(&plan), [("link.wire.rate, link.wire.queue", vec!["5 Mbit/s, 50 pkt", "8 Mbit/s, 80 pkt"])]);
+    let sets: Vec<_> = plan.experiment.axes[0].points.iter().map(|point| point.set.clone()).collect();
+    let pairs = [["5 Mbit/s", "50 pkt"], ["8 Mbit/s", "80 pkt"]].map(|[rate, queue]| {
+        vec![("link.wire.rate".to_owned(), rate.to_owned()), ("link.wire.queue".to_owned(), queue.to_owned())]
+    });
+    assert_eq!(sets, pairs);
+    // One list is fixed.
+    let fixed = vary(r#"link.wire.rate,link.wire.queue=["5 Mbit/s", "50 pkt"]"#).unwrap();
+    assert_eq!((axes(&fixed).len(), fixed.experiment.set.len()), (0, 2));
+    for wrong in ["link.wire.rate,link.wire.queue=5 Mbit/s,50 pkt", r#"link.wire.rate,link.wire.queue=["5 Mbit/s"]"#] {
+        assert!(vary(wrong).unwrap_err().to_string().contains("does not have a value for each"), "{wrong}");
+    }
+}
+
+#[test]
 fn algorithms_are_compared_on_each_scenario() {
     let algorithms = ["newreno".to_owned(), "illinois{alpha_max=5}".to_owned()];
     let grid = Grid { replicas: COMPARE_REPLICAS, ..Grid::default() };

@@ -35,12 +35,14 @@ use crate::metric::Metric;
 use crate::store::Records;
 use crate::watch::Watch;
 use roughlink_core::units::Time;
+use roughlink_scenario::split_list;
 use std::collections::HashSet;
 
 pub use super::order::{Grid, SWEEP_REPLICAS};
 
-/// Plans a scenario for all combinations of the values of keys. A key with several values is an axis. A key with a
-/// single value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the
+/// Plans a scenario for all combinations of the values of keys. A key with several values is an axis. Keys separated by
+/// commas vary together: each value is a list with one value for each key, such as `["5 Mbit/s", "50 pkt"]`. A key with
+/// a single value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the
 /// figure, and the first other axis its series.
 ///
 /// # Errors
@@ -132,20 +134,47 @@ fn compare_by(
 /// Creates an axis for each key with several values. A single value is added to `set`.
 fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>, LabError> {
     let mut axes: Vec<Axis> = Vec::new();
+    let mut varied = HashSet::new();
     for (key, values) in vary {
+        let parts: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
+        let twice = parts.iter().find(|part| values.len() > 1 && !varied.insert((**part).to_owned()));
         match values.as_slice() {
             [] => {}
-            [value] => set.push((key.clone(), value.clone())),
-            _ if axes.iter().any(|a| a.name == *key) => {
+            [value] => set.extend(joint(key, value)?),
+            _ if twice.is_some() => {
                 return Err(LabError::Usage {
-                    message: format!("`{key}` is varied twice"),
+                    message: format!("`{}` is varied twice", twice.expect("there is one")),
                     help: "put all values into one --set".into(),
                 });
+            }
+            values if parts.len() > 1 => {
+                let point = |value: &String| {
+                    let set = joint(key, value)?;
+                    let label = set.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ");
+                    Ok(Point { value: label.clone(), label, scenario: None, set })
+                };
+                axes.push(axis(key, key, &[], values.iter().map(point).collect::<Result<_, LabError>>()?));
             }
             values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
         }
     }
     Ok(axes)
+}
+
+/// Returns each of the keys `key`, separated by commas, with its value: for several keys, `value` is a list.
+fn joint(key: &str, value: &str) -> Result<Overrides, LabError> {
+    let keys: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
+    if keys.len() == 1 {
+        return Ok(vec![(key.to_owned(), value.to_owned())]);
+    }
+    let list = format!("x = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("x"));
+    let values = list.as_ref().and_then(toml::Value::as_array).filter(|values| values.len() == keys.len());
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let pairs = values.map(|values| keys.iter().map(|key| (*key).to_owned()).zip(values.iter().map(text)).collect());
+    pairs.ok_or_else(|| LabError::Usage {
+        message: format!("`{key}` are {} keys, and `{value}` does not have a value for each", keys.len()),
+        help: "write a list for each combination, such as [\"5 Mbit/s\", \"50 pkt\"]".into(),
+    })
 }
 
 impl Order {
