@@ -151,12 +151,13 @@ def sweep(
         raise ValueError("part needs engine='local': Ray divides the runs itself")
     if cc and (engine == "ray" or stack is not None):
         raise ValueError("cc needs engine='local' and a simulated stack: a class exists only in this process")
-    versioned = {name: f"{name}-{version}" for name, (_, version) in (cc or {}).items()}
-    for name, (maker, _) in (cc or {}).items():
-        register(versioned[name], maker)
+    own = _registered(cc)
+    versioned = {name: full for name, (full, _) in own.items()}
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
     for name in versioned:
+        if any("," in key for key, _ in varied):
+            raise ValueError("cc does not work with keys that vary together")
         if not any(name in values for key, values in varied if key.split(".")[-1] == "cc"):
             raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
     varied = [
@@ -181,14 +182,13 @@ def sweep(
     kept = plan.folder(Path("results") / name) if folder is None else folder
     shown = _Progress(progress is not False)
     threads = optional(jobs, "jobs") or os.cpu_count() or 1
-    own = [(versioned[name], maker) for name, (maker, _) in (cc or {}).items()]
     try:
         if engine == "ray":
             from . import _ray
 
             path, text, runs = _ray.work(plan, kept, optional(jobs, "jobs"), most, ray_address, shown.report)
         else:
-            path, text, runs = plan.work(kept, threads, most, shown.report, part, own)
+            path, text, runs = plan.work(kept, threads, most, shown.report, part, list(own.values()))
     finally:
         shown.end()
     if shown.repeated:
@@ -201,6 +201,7 @@ def merge(
     folder: str | os.PathLike[str],
     *,
     max_runs: SupportsIndex = 1_000_000,
+    cc: Mapping[str, tuple[Maker, str]] | None = None,
 ) -> Sweep:
     """Merges the parts of a sweep (``part`` of :func:`sweep`, ``roughlink sweep --part``), like ``roughlink merge``.
 
@@ -208,13 +209,29 @@ def merge(
         folders: The folders of the parts.
         folder: Result folder of the whole sweep. If it has the same sweep, the missing runs are added.
         max_runs: Limit for the number of runs of the whole sweep.
+        cc: The argument `cc` of the sweep, if it had one. The command line cannot merge such parts.
 
     Raises:
         RoughlinkError: Runs are missing, the parts are of different sweeps or versions, two parts have different
             results for the same run, or a folder cannot be read or written.
     """
+    _registered(cc)
     path, text, runs = _native.merge([os.fspath(each) for each in folders], folder, whole(max_runs, "max_runs"))
     return Sweep(Path(path), json.loads(text), Table(runs))
+
+
+def _registered(cc: Mapping[str, tuple[Maker, str]] | None) -> dict[str, tuple[str, Maker]]:
+    """Registers the algorithms under their names with versions, and returns these by name."""
+    found: dict[str, tuple[str, Maker]] = {}
+    for name, pair in (cc or {}).items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str):
+            raise TypeError(f"expected a class and a version for {name!r}, such as (Mine, 'v1'), not {pair!r}")
+        full = f"{name}-{pair[1]}"
+        if any(full == other for other, _ in found.values()):
+            raise ValueError(f"two algorithms have the name {full!r} with their versions")
+        register(full, pair[0])
+        found[name] = (full, pair[0])
+    return found
 
 
 class _Progress:

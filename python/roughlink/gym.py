@@ -109,8 +109,9 @@ class _Flows:
         self.observation_space = Box(np.zeros(len(most), np.float32), most, dtype=np.float32)
 
     def reset(self, which: list[int], replicas: list[int], scenarios: list[ScenarioLike] | None = None) -> None:
-        for i, scenario in zip(which, scenarios or ()):
-            self.batch.replace(i, scenario_of(scenario)._native)
+        made = [scenario_of(scenario) for scenario in scenarios or ()]
+        for i, scenario in zip(which, made):
+            self.batch.replace(i, scenario._native)
         self.batch.reset(list(zip(which, replicas, strict=True)))
         self.value[which] = self.decisions.first
 
@@ -199,8 +200,10 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         """
         _known(options, ())
         super().reset(seed=None if seed is None else index(seed))
-        self._replica = int(self.np_random.integers(2**32))
-        self._flows.reset([0], [self._replica], [self._maker(self.np_random)] if self._maker else None)
+        self._over = True
+        replica = int(self.np_random.integers(2**32))
+        self._flows.reset([0], [replica], [self._maker(self.np_random)] if self._maker else None)
+        self._replica = replica
         self._over = False
         return self._flows.observations()[0], self._info()
 
@@ -324,6 +327,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def _begin(self, which: list[int]) -> None:
         if which:
             replicas = [int(self._random[i].integers(2**32)) for i in which]
+            self._over[which] = True
             scenarios = [self._maker(self._random[i]) for i in which] if self._maker else None
             self._flows.reset(which, replicas, scenarios)
             self._replica[which] = replicas

@@ -169,6 +169,10 @@ def test_errors_name_key_line_and_advice() -> None:
     with pytest.raises(rl.ScenarioError) as error:
         rl.scenario("seed = 1\nduration = \"x\"\n")
     assert (error.value.key, error.value.line) == ("duration", 2)
+    with pytest.raises(rl.ScenarioError) as error:
+        rl.scenario(hello.text.replace('name = "Hello"', 'name = "€Hello = "x"'))
+    assert isinstance(error.value.line, int)
+    assert (rl.ScenarioError("x").key, rl.ScenarioError("x").line, rl.ScenarioError("x").help) == (None, None, None)
 
 
 def test_warnings_point_at_the_caller() -> None:

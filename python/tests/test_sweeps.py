@@ -366,6 +366,15 @@ def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: 
         rl.sweep(given, {"tcp.cc": ["cubic"]}, cc={"halving": (Halving, "v1")})
     with pytest.raises(ValueError, match="cc needs engine='local'"):
         rl.sweep(given, vary, cc={"halving": (Halving, "v1")}, engine="ray")
+    with pytest.raises(ValueError, match="vary together"):
+        rl.sweep(given, {"tcp.cc,flow.*.bytes": [["halving", "1 MB"]]}, cc={"halving": (Halving, "v1")})
+    wrong: Any = {"halving": Halving}
+    with pytest.raises(TypeError, match="a class and a version"):
+        rl.sweep(given, vary, cc=wrong)
+    both = [rl.sweep(given, vary, replicas=2, folder=tmp_path / part, part=f"{part}/2", cc={"halving": (Halving, "v1")})
+            for part in "12"]  # fmt: skip
+    whole = rl.merge([part.folder for part in both], tmp_path / "merged", cc={"halving": (Halving, "v1")})
+    assert whole.result["cells"] == first.result["cells"]
     with pytest.raises(rl.RoughlinkError, match=r"sweep\(cc="):
         rl.sweep(given, {"tcp.cc": ["halving-by-hand"]}, folder=tmp_path / "x")
 

@@ -225,7 +225,9 @@ pub fn quantity(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E'))).unwrap_or(text.len());
-    Some((text[..end].parse().ok()?, text[end..].trim()))
+    let unit = text[end..].trim();
+    // Values of several keys are no quantity.
+    if unit.contains(',') { None } else { Some((text[..end].parse().ok()?, unit)) }
 }
 
 /// Returns the papers that have experiments, with the experiments' names.

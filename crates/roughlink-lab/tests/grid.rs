@@ -44,6 +44,9 @@ fn keys_separated_by_commas_vary_together() {
         vec![("link.wire.rate".to_owned(), rate.to_owned()), ("link.wire.queue".to_owned(), queue.to_owned())]
     });
     assert_eq!(sets, pairs);
+    let line = vary(r#"link.wire.rate,tcp.cc=["5 Mbit/s", "cubic"],["5 Mbit/s", "bbr"]"#).unwrap();
+    assert_eq!(line.experiment.figure.kind, FigureKind::Bar, "they are not numbers");
+    assert!(vary("tcp.cc=bbr,bbr").unwrap_err().to_string().contains("has the value `bbr` twice"));
     // One list is fixed.
     let fixed = vary(r#"link.wire.rate,link.wire.queue=["5 Mbit/s", "50 pkt"]"#).unwrap();
     assert_eq!((axes(&fixed).len(), fixed.experiment.set.len()), (0, 2));

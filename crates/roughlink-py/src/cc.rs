@@ -40,10 +40,10 @@ pub(crate) fn register(name: &str, summary: &str) -> PyResult<()> {
 
 const PYTHON: &str = "a Python class";
 
-/// Returns the algorithm of the first flow that uses a Python class.
-pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
+/// Returns the algorithms of the flows that use Python classes.
+pub(crate) fn in_python(scenario: &Scenario) -> impl Iterator<Item = &str> {
     let names = scenario.flows.iter().filter_map(|flow| Some(&*flow.cc()?.name));
-    names.into_iter().find(|name| REGISTRY.find(name).is_some_and(|entry| entry.source == PYTHON))
+    names.filter(|name| REGISTRY.find(name).is_some_and(|entry| entry.source == PYTHON))
 }
 
 /// Makes the flows of a scenario use these classes, or other callables that create an algorithm from a flow's state.

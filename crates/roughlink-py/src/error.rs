@@ -117,8 +117,9 @@ fn with_place(error: PyErr, faults: &Faults) -> PyErr {
     let key = span.map_or_else(named, |span| key_at(&faults.text, &span)).map(str::to_owned);
     Python::attach(|py| {
         let value = error.value(py);
+        let help = problem.help.clone().map(renamed);
         let set = value.setattr("key", key).and_then(|()| value.setattr("line", line));
-        set.and_then(|()| value.setattr("help", &problem.help)).map_or_else(|failed| failed, |()| error.clone_ref(py))
+        set.and_then(|()| value.setattr("help", help)).map_or_else(|failed| failed, |()| error.clone_ref(py))
     })
 }
 
@@ -131,19 +132,22 @@ fn key_at<'t>(text: &'t str, span: &Range<usize>) -> Option<&'t str> {
     }
     let before = text[line..span.start].trim_end_matches(['"', '\'', '[', ' ']).strip_suffix('=')?;
     let before = before.trim_end_matches([' ', '"']);
-    let word = before.rfind(|c| !is_word(c)).map_or(before, |at| &before[at + 1..]);
+    let word = before.rsplit(|c| !is_word(c)).next().unwrap_or(before);
     (!word.is_empty()).then_some(word)
 }
 
 /// Renders the text of the command line, with names of arguments instead of its options.
 pub(crate) fn drawn(e: &LabError) -> String {
-    let renamed = |text: String| ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name));
     let text = match e {
         LabError::File(_) => renamed(e.drawn(MessageStyle::Plain)),
         // Rename before lines are broken.
         other => drawing::plain(&Plain::new(other, other.help().map(renamed)), MessageStyle::Plain),
     };
     text.trim_end().to_owned()
+}
+
+fn renamed(text: String) -> String {
+    ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name))
 }
 
 /// Words of the command line in advice, and those for Python.

@@ -80,7 +80,7 @@ impl PyPlan {
                 let asked = Arc::new(AtomicBool::new(false));
                 let ends = ExceptionObserver::of_sweep(Arc::clone(&asked));
                 let usual = kernel::executor(&[&plan], &store)?;
-                let executor = |job: &Job, stop: Stop<'_>| match in_python(&job.scenario) {
+                let executor = |job: &Job, stop: Stop<'_>| match in_python(&job.scenario).next() {
                     None => usual(job, stop),
                     Some(_) => execute(job, stop.within(), &cc, &ends),
                 };
@@ -147,7 +147,9 @@ pub(crate) fn opened(
 /// Checks that a run store can keep the result of a job. A store reuses results, and the code of a Python class may
 /// have changed since. So its algorithm must be in `versioned`, where names have a version.
 fn storable(job: Job, versioned: &[(String, Py<PyAny>)]) -> Result<Job, LabError> {
-    match in_python(&job.scenario).filter(|used| versioned.iter().all(|(name, _)| name != used)) {
+    let unversioned = |used: &&str| versioned.iter().all(|(name, _)| name != used);
+    let name = in_python(&job.scenario).find(unversioned).map(str::to_owned);
+    match name {
         None => Ok(job),
         Some(name) => Err(usage(
             &format!("the algorithm `{name}` is a Python class, which may change while a sweep reuses stored results"),

@@ -52,6 +52,10 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let invalid = module.py().get_type::<crate::error::ScenarioError>();
+        for attribute in ["key", "line", "help"] {
+            invalid.setattr(attribute, module.py().None())?;
+        }
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("engine", roughlink_lab::runner::ENGINE)
     }

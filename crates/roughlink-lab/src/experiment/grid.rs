@@ -158,6 +158,15 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
             values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
         }
     }
+    for axis in &axes {
+        let mut seen = HashSet::new();
+        if let Some(twice) = axis.points.iter().find(|point| !seen.insert(&point.value)) {
+            return Err(LabError::Usage {
+                message: format!("`{}` has the value `{}` twice", axis.name, twice.value),
+                help: "leave out one of them".into(),
+            });
+        }
+    }
     Ok(axes)
 }
 
