@@ -6,7 +6,7 @@ VENV      ?= .venv
 # Paper that `make reproduce` recomputes: v2g, wave, avoca, plc or all.
 PAPER     ?= all
 RESULTS   ?= $(if $(filter all,$(PAPER)),results,results/$(PAPER))
-# FULL=1 lets `make reproduce` also run the other readings of the V2G paper, which takes half an hour, and
+# FULL=1 lets `make reproduce` also run the other readings of the V2G paper, which takes ten minutes, and
 # `make validate` all random comparisons and the whole table against ns-3, which takes hours.
 FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)

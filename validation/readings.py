@@ -2,7 +2,7 @@
 """Comparison of other readings of the V2G paper with the published numbers.
 
 Each reading is a set of overrides of the experiments table2, fig11a and fig6. The marked table of
-docs/validation/v2g.md is generated: --page writes it, and without --page it is printed. All readings take half an hour
+docs/validation/v2g.md is generated: --page writes it, and without --page it is printed. All readings take ten minutes
 on two cores.
 """
 

@@ -249,8 +249,8 @@ class _Progress:
     def report(self, runs: int, done: int, kept: int, cost: int, spent: int, repeated: int = 0) -> None:
         self.repeated = repeated
         now = time.monotonic()
-        last = done == runs and self.replaces
-        if not self.show or (now < self.last + self.pause and not last):
+        is_end = done == runs and self.replaces
+        if not self.show or (now < self.last + self.pause and not is_end):
             return
         self.last = now
         share = spent / cost if cost else 1.0

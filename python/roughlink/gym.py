@@ -139,7 +139,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
         scenario: A scenario, its name, or its keys. Or a function that returns one for each episode, such as ``lambda
             random: rl.load("hello").set("link.wire.rate", f"{random.uniform(5, 50)} Mbit/s")``. The argument is the
             environment's generator of random numbers.
-        flow: Name of the controlled transfer, by default the first. Its congestion control in the scenario is ignored.
+        flow: Name of the controlled transfer, by default the first. The agent replaces its congestion control.
         action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
         multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
             value.

@@ -364,7 +364,7 @@ def test_a_function_returns_the_link_of_each_episode() -> None:
     again = drawn[:]
     drawn.clear()
     assert [best(env, seed=7), best(env), best(env)] == found and drawn == again
-    # In a vector each environment has numbers of its own.
+    # The generator of an environment depends only on the seed.
     many = rg.TransportVectorEnv(3, scenario)
     drawn.clear()
     many.reset(seed=[1, 2, 7])

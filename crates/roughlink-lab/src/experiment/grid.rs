@@ -137,19 +137,20 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
     let mut varied = HashSet::new();
     for (key, values) in vary {
         let parts: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
-        let twice = parts.iter().find(|part| values.len() > 1 && !varied.insert((**part).to_owned()));
+        if values.len() > 1
+            && let Some(twice) = parts.iter().find(|part| !varied.insert(**part))
+        {
+            return Err(LabError::Usage {
+                message: format!("`{twice}` is varied twice"),
+                help: "put all values into one --set".into(),
+            });
+        }
         match values.as_slice() {
             [] => {}
-            [value] => set.extend(joint(key, value)?),
-            _ if twice.is_some() => {
-                return Err(LabError::Usage {
-                    message: format!("`{}` is varied twice", twice.expect("there is one")),
-                    help: "put all values into one --set".into(),
-                });
-            }
+            [value] => set.extend(joint(key, &parts, value)?),
             values if parts.len() > 1 => {
                 let point = |value: &String| {
-                    let set = joint(key, value)?;
+                    let set = joint(key, &parts, value)?;
                     let label = set.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ");
                     Ok(Point { value: label.clone(), label, scenario: None, set })
                 };
@@ -170,9 +171,8 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
     Ok(axes)
 }
 
-/// Returns each of the keys `key`, separated by commas, with its value: for several keys, `value` is a list.
-fn joint(key: &str, value: &str) -> Result<Overrides, LabError> {
-    let keys: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
+/// Returns each of the `keys` in `key` with its value: for several keys, `value` is a list.
+fn joint(key: &str, keys: &[&str], value: &str) -> Result<Overrides, LabError> {
     if keys.len() == 1 {
         return Ok(vec![(key.to_owned(), value.to_owned())]);
     }

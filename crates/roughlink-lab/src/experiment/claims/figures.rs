@@ -153,8 +153,7 @@ impl Claim {
         let divisors = divisor(result, subject).zip(divisor(other, b));
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
         let part = |cell: &Cell, divisor: Option<&Cell>| {
-            let value = |d| self.value(d).map_or("no value".into(), |v| words(v.range));
-            self.describe_cell(result, cell) + &divisor.map_or(String::new(), |d| format!(" / {}", value(d)))
+            self.describe_cell(result, cell) + &divisor.map_or(String::new(), |d| format!(" / {}", self.shown(d)))
         };
         let [of_a, of_b] = divisors.map_or([None; 2], |(a, b)| [a, b]);
         let from = format!("{}, {}", part(a, of_a), part(b, of_b));
@@ -269,8 +268,11 @@ impl Claim {
 
     /// Formats a cell for users: `NewReno 0.46`.
     fn describe_cell(&self, result: &ExperimentResult, cell: &Cell) -> String {
-        let value = self.value(cell).map_or("no value".into(), |v| words(v.range));
-        format!("{} {value}", self.label(result, &cell.axes[&self.axis]))
+        format!("{} {}", self.label(result, &cell.axes[&self.axis]), self.shown(cell))
+    }
+
+    fn shown(&self, cell: &Cell) -> String {
+        self.value(cell).map_or("no value".into(), |v| words(v.range))
     }
 
     fn label(&self, result: &ExperimentResult, value: &str) -> String {
