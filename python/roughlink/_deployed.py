@@ -51,7 +51,8 @@ class Deployed(CongestionControl):
         >>> import roughlink, roughlink.gym as rg
         >>> roughlink.register("learned", lambda flow: rg.Deployed(flow, lambda seen: 0.1 if seen[4] < 0.01 else -0.1))
 
-    The cost is a few microseconds per segment plus one call of the policy per step.
+    The cost is a few microseconds per segment plus one call of the policy per step. A policy for other observations
+    (`observe`) computes them itself.
 
     Args:
         flow: The connection, as for every algorithm.
@@ -74,12 +75,14 @@ class Deployed(CongestionControl):
         round_trips: float = 1.0,
         max_window: float = 10_000,
         max_rate_mbps: float = 1000,
+        history: int = 1,
     ) -> None:
         super().__init__(flow)
         if interval_s is not None and not 1e-6 <= interval_s < np.inf or not 0 < round_trips < np.inf:
             raise ValueError("a step must take at least a microsecond, or a positive number of round trips")
         self._decisions = Decisions(action, multiplicative, max_window, max_rate_mbps)
-        self._policy = policy
+        self._policy, self._history = policy, history
+        self._past: list[Numbers] = []
         self._interval_s, self._round_trips = interval_s, round_trips
         self._value = np.array([self._decisions.first])
         self._window = FIRST_WINDOW  # segments
@@ -137,6 +140,10 @@ class Deployed(CongestionControl):
             return
         now = self._due - 1
         seen = self._seen(now - self._since)
+        if self._history > 1:
+            # Before the first step all are the same, as in the environment.
+            self._past = [*self._past[1:], seen] if self._past else [seen] * self._history
+            seen = np.stack(self._past)
         given = np.asarray(self._policy(seen), np.float64).reshape(1)
         if not np.isfinite(given[0]):
             raise ValueError(f"an action is not a finite number: {given}")

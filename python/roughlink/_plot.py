@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ._scenario import warn
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from matplotlib.axes import Axes
 
     from ._run import Run
@@ -20,7 +23,7 @@ def new_axes() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as e:
-        raise ImportError("plots need matplotlib: pip install 'roughlink[plot]'") from e
+        raise _missing() from e
     return pyplot.subplots(layout="constrained")[1]
 
 
@@ -83,6 +86,32 @@ def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | No
     if others:
         drawn.legend(title=", ".join(others))
     return drawn
+
+
+def episode(steps: Sequence[tuple[float, NDArray[np.float32]]]) -> NDArray[np.uint8]:
+    """Draws the steps of an episode, each with its time and observation, as pixels."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as e:
+        raise _missing() from e
+    figure = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    rows = (("delivered, Mbit/s", 0), ("round-trip time, s", 2), ("window, segments", 5))
+    for axes, (label, column) in zip(figure.subplots(len(rows), sharex=True), rows, strict=True):
+        axes.plot([time for time, _ in steps], [seen[column] for _, seen in steps])
+        axes.set_ylabel(label)
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel("time, s")
+    canvas.draw()
+    import numpy as np
+
+    pixels: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return pixels
+
+
+def _missing() -> ImportError:
+    return ImportError("plots need matplotlib: pip install 'roughlink[plot]'")
 
 
 def _with_unit(what: str, unit: str | None) -> str:

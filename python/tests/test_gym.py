@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from typing import Any
 
@@ -207,12 +208,12 @@ def test_replicas_identify_episodes_of_the_vector_environment() -> None:
                 rows[i].append((actions[i], seen[i], info["time_s"][i]))
         over = terminated | truncated
     assert len(episodes) >= 2 * count and len({replica for replica, _ in episodes}) == len(episodes)
-    flows = rg.TransportEnv(NOISY)._flows
+    agents = rg.TransportEnv(NOISY)._agents
     for replica, episode in episodes:
-        flows.reset([0], [replica])
+        agents.reset([0], [replica])
         for action, expected, time_s in episode:
-            flows.step(action, np.ones(1, np.bool_))
-            assert np.array_equal(flows.observations()[0], expected) and flows.batch.times() == [time_s]
+            agents.step(action, np.ones(1, np.bool_))
+            assert np.array_equal(agents.observations[0], expected) and agents.batch.times() == [time_s]
 
 
 def test_thread_count_does_not_change_results() -> None:
@@ -373,3 +374,221 @@ def test_a_function_returns_the_link_of_each_episode() -> None:
         env.reset(options={"link": 1})
     with pytest.raises(ValueError, match="expected reset_mask"):
         many.reset(options={"link": 1})
+
+
+OUTAGE = rl.load("hello").set(
+    {"link.wire.timeline": "[{ at = '1 s', up = false }, { at = '2 s', up = true }]", "duration": "3 s"}
+)
+
+
+def test_information_shows_an_outage_to_the_reward_and_the_observation() -> None:
+    def ramp(seen: rg.Numbers, info: rg.Info) -> rg.Numbers:
+        return np.stack([seen[:, 0], info["since_ack_s"], info["link_up"]], axis=1)
+
+    e = rg.TransportEnv(
+        OUTAGE, interval_s=0.1, reward=rg.Reward(silence=2), observe=ramp, privileged=True, multiplicative=False
+    )
+    check_env(e, skip_render_check=True)
+    e.reset(seed=1)
+    rows = []
+    over = False
+    while not over:
+        seen, reward, _, over, info = e.step(value(20))
+        rows.append((info["time_s"], seen, reward, info))
+    down = [row for row in rows if 1.15 < row[0] <= 1.99]
+    assert len(down) >= 7
+    for time, seen, reward, info in down:
+        assert not info["link_up"] and seen[2] == 0
+        assert info["since_ack_s"] == pytest.approx(time - 1, abs=0.06)
+        assert (seen[0], seen[1]) == (0, np.float32(info["since_ack_s"]))
+        assert reward == pytest.approx(-2 * info["since_ack_s"])
+    early = [info for time, _, _, info in rows if 0.3 < time < 1]
+    assert all(info["rate_mbps"] == 10 and info["link_up"] and info["since_ack_s"] < 0.02 for info in early)
+    # The pipe holds 17 of 20 segments (10 Mbit/s, 20 ms), and the others wait.
+    assert all(1 <= info["queue_packets"] <= 4 for info in early), early
+    blind = rg.TransportEnv(OUTAGE).reset(seed=1)[1]
+    assert set(blind) == {"time_s", "replica", "since_ack_s"}
+
+
+def test_functions_take_the_place_of_rewards_in_vectors() -> None:
+    def power(seen: rg.Numbers, info: rg.Info) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.where(seen[:, 2] > 0, seen[:, 0] / np.maximum(seen[:, 2], 1e-9), 0.0).astype(np.float64)
+
+    many = rg.TransportVectorEnv(3, NOISY, reward=power)
+    many.reset(seed=1)
+    for _ in range(5):
+        seen, rewards, *_ = many.step(np.full((3, 1), 0.5, np.float32))
+    assert rewards == pytest.approx(seen[:, 0] / seen[:, 2]) and rewards.min() > 0
+    with pytest.raises(ValueError, match="the reward has the shape"):
+        wrong = rg.TransportEnv(NOISY, reward=lambda seen, info: np.zeros(7))
+        wrong.reset(seed=1)
+        wrong.step(value(0))
+    with pytest.raises(ValueError, match="observe returned the shape"):
+        rg.TransportEnv(NOISY, observe=lambda seen, info: seen[:, 0])
+    with pytest.raises(ValueError, match="history is 0"):
+        rg.TransportEnv(NOISY, history=0)
+
+
+def test_history_stacks_the_last_observations() -> None:
+    plain, stacked = env(), env(history=3)
+    check_env(stacked, skip_render_check=True)
+    first, _ = plain.reset(seed=4)
+    seen, _ = stacked.reset(seed=4)
+    expected = [first] * 3
+    assert np.array_equal(seen, expected)
+    for _ in range(6):
+        expected = [*expected[1:], plain.step(value(0.3))[0]]
+        assert np.array_equal(stacked.step(value(0.3))[0], expected)
+    many = rg.TransportVectorEnv(2, NOISY, history=3)
+    both, _ = many.reset(seed=4)
+    assert np.array_equal(both[0], [first] * 3)
+    ends = 0
+    for _ in range(60):
+        before, over = both, many._over.copy()
+        both, *_ = many.step(np.ones((2, 1), np.float32))
+        for i in range(2):
+            begin = np.stack([both[i, -1]] * 3) if over[i] else np.concatenate([before[i, 1:], both[i, -1:]])
+            assert np.array_equal(both[i], begin)
+        ends += int(over.sum())
+    assert ends > 1
+
+
+def test_deployed_policies_see_the_history_of_the_environment() -> None:
+    scenario = NOISY.set({"tcp.cc": "deployed", "flow.download.bytes": "unlimited", "duration": "4 s"})
+    e = rg.TransportEnv(scenario, history=4)
+    agent: list[rg.Numbers] = []
+    seen, info = e.reset(seed=3)
+    over = False
+    while not over:
+        agent.append(seen)
+        seen, _, _, over, info = e.step(value(0.02 * float(seen[0, 0] - seen[-1, 0])))
+    ends: list[list[rg.Numbers]] = []
+
+    def algorithm(connection: rl.Flow) -> rl.CongestionControl:
+        mine: list[rg.Numbers] = []
+        ends.append(mine)
+
+        def policy(seen: rg.Numbers) -> float:
+            mine.append(seen)
+            return 0.02 * float(seen[0, 0] - seen[-1, 0])
+
+        return rg.Deployed(connection, policy, history=4)
+
+    scenario.run(replica=info["replica"], cc={"deployed": algorithm})
+    (sender,) = [end for end in ends if end]
+    assert len(agent) > 50 and np.array_equal(sender, agent)
+
+
+def test_steps_can_be_rendered() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    pictures = gymnasium.make("roughlink/Transport-v0", scenario=NOISY, render_mode="rgb_array")
+    pictures.reset(seed=1)
+    empty = pictures.render()
+    for _ in range(5):
+        pictures.step(value(0.5))
+    picture = pictures.render()
+    assert picture.shape == (480, 640, 3) and picture.dtype == np.uint8
+    assert not np.array_equal(picture, empty)
+    words = env(render_mode="ansi")
+    words.reset(seed=1)
+    words.step(value(1))
+    line = words.render()
+    assert line.startswith("0.0") and "window 20" in line, line
+    with pytest.raises(ValueError, match="unknown render_mode 'human'"):
+        rg.TransportEnv(NOISY, render_mode="human")  # type: ignore[arg-type]
+
+
+def test_a_pickled_environment_is_made_again() -> None:
+    again = pickle.loads(pickle.dumps(env(history=2, interval_s=0.05)))
+    fresh = env(history=2, interval_s=0.05)
+    assert np.array_equal(again.reset(seed=9)[0], fresh.reset(seed=9)[0])
+    assert np.array_equal(again.step(value(1))[0], fresh.step(value(1))[0])
+    many = pickle.loads(pickle.dumps(rg.TransportVectorEnv(2, NOISY, autoreset_mode="SameStep")))
+    assert many.mode == gymnasium.vector.AutoresetMode.SAME_STEP and many.reset(seed=1)[0].shape == (2, 9)
+
+
+def test_vectors_restart_in_the_same_step_as_in_gymnasium() -> None:
+    """Gymnasium's own vector of single environments is the reference."""
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    own = rg.TransportVectorEnv(6, NOISY, autoreset_mode=mode)
+    theirs = gymnasium.vector.SyncVectorEnv([lambda: rg.TransportEnv(NOISY)] * 6, autoreset_mode=mode)
+    assert own.metadata["autoreset_mode"] == mode
+    assert np.array_equal(own.reset(seed=2)[0], theirs.reset(seed=2)[0])
+    random = np.random.default_rng(1)
+    ends = 0
+    for _ in range(120):
+        actions = random.uniform(-0.5, 1, (6, 1)).astype(np.float32)
+        a, b = own.step(actions), theirs.step(actions)
+        for x, y in zip(a[:4], b[:4], strict=True):
+            assert np.array_equal(x, y)
+        info, expected = a[4], b[4]
+        assert np.array_equal(info["replica"], expected["replica"])
+        assert ("final_obs" in info) == ("final_obs" in expected)
+        if "final_obs" in expected:
+            assert np.array_equal(info["_final_obs"], expected["_final_obs"])
+            for i in np.flatnonzero(info["_final_obs"]):
+                ends += 1
+                assert np.array_equal(info["final_obs"][i], expected["final_obs"][i])
+                assert info["final_info"]["replica"][i] == expected["final_info"]["replica"][i]
+    assert ends > 6
+
+
+def test_vectors_without_autoreset_wait_for_a_reset() -> None:
+    many = rg.TransportVectorEnv(2, OUTAGE.set("duration", "300 ms"), interval_s=0.2, autoreset_mode="Disabled")
+    many.reset(seed=1)
+    actions = np.zeros((2, 1), np.float32)
+    while not many.step(actions)[3].all():
+        pass
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"reset \[0, 1\]"):
+        many.step(actions)
+    many.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"reset \[1\]"):
+        many.step(actions)
+
+
+class Timid(rl.CongestionControl):
+    """Holds the window at two segments."""
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        self.cwnd = 2 * flow.mss
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        pass
+
+
+class Broken(Timid):
+    """Fails after a while."""
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        if flow.now > 1.5:
+            raise RuntimeError("as it was meant")
+
+
+rl.register("timid", Timid)
+rl.register("broken", Broken)
+CARS = rl.load("three-cars").set("duration", "60 s")
+
+
+def test_other_flows_may_use_python_and_deployed_algorithms() -> None:
+    """The same scenario outside the environment gives the same result."""
+    scenario = CARS.set({"flow.car1.cc": "deployed", "flow.car2.cc": "timid", "flow.car3.cc": "deployed"})
+    e = rg.TransportEnv(scenario, flow="car1", interval_s=0.5)
+    _, info = e.reset(seed=3)
+    agent = Recorded(1)
+    seen = np.zeros(9, np.float32)
+    while info["time_s"] < 30:
+        seen, _, _, _, info = e.step(agent(seen))
+    alone = rg.TransportEnv(scenario.set("flow.car2.cc", "cubic"), flow="car1", interval_s=0.5)
+    alone.reset(seed=3)
+    other = Recorded(1)
+    seen = np.zeros(9, np.float32)
+    for _ in agent.seen:
+        seen, *_ = alone.step(other(seen))
+    assert not np.array_equal(agent.seen, other.seen)
+    for made in (rg.TransportEnv, lambda s, **more: rg.TransportVectorEnv(40, s, threads=2, **more)):
+        failing = made(CARS.set("flow.car2.cc", "broken"), flow="car1", interval_s=0.5)
+        failing.reset(seed=1)
+        with pytest.raises(RuntimeError, match="as it was meant"):
+            for _ in range(200):
+                failing.step(np.zeros_like(failing.action_space.sample()))
+        failing.reset(seed=2)

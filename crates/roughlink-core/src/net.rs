@@ -37,7 +37,7 @@ pub use end::Sending;
 pub use observer::{Crossing, InterfaceDirection, LinkState, NetworkEvent, NoObserver, Observer};
 pub use reading::LinkReading;
 use routing::FlowPath;
-pub use routing::NoPath;
+pub use routing::{Hop, NoPath};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -247,9 +247,9 @@ impl<O> Network<O> {
         (Network { scenario, options, paths, parts, now, budget, stopped, reports, kernel_reports, observer }, old)
     }
 
-    /// Returns the numbers of the links that packets of flow `flow` cross from source to destination.
-    pub fn links(&self, flow: usize) -> impl Iterator<Item = usize> {
-        self.paths[flow][0].iter().map(|hop| *hop as usize / 2)
+    /// Returns the hops that packets of flow `flow` take from source to destination.
+    pub fn path(&self, flow: usize) -> &[Hop] {
+        &self.paths[flow][0]
     }
 
     /// Returns the exceeded limit, if any. No events are processed after that.

@@ -1,9 +1,10 @@
 //! Networks that stop for decisions: the environments of `roughlink.gym`.
 //!
-//! A network runs for one interval at a time. Between two intervals, the caller reads the counters of one flow for the
-//! interval and sets its window and pacing rate, which take effect a nanosecond later. Networks of a batch share
-//! nothing, so the number of threads does not change results.
+//! A network runs for one interval at a time. Between two intervals, the caller reads the counters of the controlled
+//! flows for the interval and sets their windows and pacing rates, which take effect a nanosecond later. Networks of a
+//! batch share nothing, so the number of threads does not change results.
 
+use crate::cc::{ExceptionObserver, bind};
 use crate::error::{FailureReason, guarded, usage};
 use crate::scenario::PyScenario;
 use pyo3::exceptions::PyValueError;
@@ -19,6 +20,7 @@ use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const OBSERVATION_LENGTH: usize = 9;
+const PATH_STATE_LENGTH: usize = 3;
 /// Shortest and longest interval if given in round trips; the shortest applies before the first RTT sample.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Segments in the window before the first decision (RFC 6928).
@@ -34,6 +36,8 @@ struct ControlState {
     rate: Option<Rate>,
     /// Time at which the next decision takes effect.
     due: Time,
+    /// Time of the last acknowledgment, and before the first one, of the first data segment.
+    acked_at: Time,
     /// Counters of the interval: bytes delivered, lost and sent; sum and number of RTT samples.
     delivered: u64,
     lost: u64,
@@ -70,6 +74,7 @@ impl CongestionControl for ExternalControl {
             return;
         }
         let mut state = self.shared.lock();
+        state.acked_at = flow.now;
         state.delivered += ack.delivered;
         state.lost += ack.rate.map_or(0, |rate| rate.losses);
         if let Some(rtt) = ack.rtt {
@@ -98,6 +103,7 @@ impl CongestionControl for ExternalControl {
         if !self.sends && sent.len > 0 && !state.claimed {
             self.sends = true;
             state.claimed = true;
+            state.acked_at = flow.now;
             self.at = Some(flow.now.saturating_add(Time(1)));
         }
         if self.sends {
@@ -119,128 +125,183 @@ enum StepLength {
     RoundTrips(f64),
 }
 
-/// A network, and the shared state of its controlled flow.
+/// Controlled flow of a network.
+struct Agent {
+    flow: usize,
+    /// Bytes to transfer; `u64::MAX` without an end.
+    bytes: u64,
+    shared: SharedControl,
+    is_over: bool,
+}
+
+/// A network with its controlled flows.
 struct World {
     scenario: Arc<Scenario>,
-    flow: usize,
-    shared: SharedControl,
+    agents: Vec<Agent>,
+    /// Keeps the exception of another flow's algorithm in Python.
+    ends: ExceptionObserver,
     network: Option<Network>,
     now: Time,
     took: Time,
 }
 
-/// Outcomes of a step.
+/// Outcomes of a step for a controlled flow.
 const GOES_ON: u8 = 0;
 const TERMINATED: u8 = 1;
 const TRUNCATED: u8 = 2;
 
 impl World {
-    fn new(scenario: &Scenario, flow: usize) -> Self {
-        let shared = SharedControl(Arc::default());
+    fn new(scenario: &Scenario, flows: Vec<usize>, classes: PythonClasses) -> Self {
         let mut scenario = scenario.clone();
-        let state = shared.clone();
-        let cc = scenario.flows[flow].cc_mut().expect("a transfer has a congestion control");
-        cc.factory = Arc::new(move |flow| {
-            Box::new(ExternalControl { shared: state.clone(), mss: flow.mss, sends: false, at: None })
-        });
-        World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
+        let ends = bind(&mut scenario, classes);
+        let agent = |flow: usize| {
+            let shared = SharedControl(Arc::default());
+            let state = shared.clone();
+            let cc = scenario.flows[flow].cc_mut().expect("a transfer has a congestion control");
+            cc.factory = Arc::new(move |flow| {
+                Box::new(ExternalControl { shared: state.clone(), mss: flow.mss, sends: false, at: None })
+            });
+            let bytes = match scenario.flows[flow].traffic {
+                Traffic::Bulk { bytes: Some(bytes) } => bytes,
+                _ => u64::MAX,
+            };
+            Agent { flow, bytes, shared, is_over: false }
+        };
+        let agents = flows.into_iter().map(agent).collect();
+        World { scenario: Arc::new(scenario), agents, ends, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
-    /// Restarts the network and runs it until the first data is sent: before that, an agent has nothing to decide.
+    /// Restarts the network and runs it until a controlled flow sends its first data: before that, an agent has nothing
+    /// to decide.
     fn reset(&mut self, replica: u32) -> Result<(), FailureReason> {
-        *self.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
+        for agent in &mut self.agents {
+            *agent.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
+            agent.is_over = false;
+        }
         let mut network = Network::new(Arc::clone(&self.scenario), RunOptions { replica, ..RunOptions::default() })?;
-        self.now = self.scenario.flows[self.flow].start.min(self.scenario.duration);
-        network.wake(self.now);
-        while !self.shared.lock().claimed && self.now < self.scenario.duration {
+        let starts = self.agents.iter().map(|agent| self.scenario.flows[agent.flow].start);
+        self.now = starts.min().unwrap_or(Time::ZERO).min(self.scenario.duration);
+        self.wake(&mut network, self.now)?;
+        while !self.agents.iter().any(|agent| agent.shared.lock().claimed) && self.now < self.scenario.duration {
             self.now = network.next_wake().min(self.scenario.duration);
-            network.wake(self.now);
-            if let Some(exceeded) = network.exceeded() {
-                return Err(exceeded.into());
-            }
+            self.wake(&mut network, self.now)?;
         }
         (self.took, self.network) = (Time::ZERO, Some(network));
         Ok(())
     }
 
-    fn step(&mut self, interval: StepLength, window: f64, rate: f64) -> Result<u8, FailureReason> {
-        let Some(network) = &mut self.network else {
-            return Err(usage(&"cannot step before the first reset", "call reset() first").into());
+    fn wake(&self, network: &mut Network, until: Time) -> Result<(), FailureReason> {
+        network.wake(until);
+        match (self.ends.raised(), network.exceeded()) {
+            (Some(e), _) => Err(FailureReason::Python(e)),
+            (None, Some(exceeded)) => Err(exceeded.into()),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Runs the network for an interval. `actions` has the window and the pacing rate of each controlled flow. Returns
+    /// the outcome for each.
+    fn step(&mut self, interval: StepLength, actions: &[[f64; 2]]) -> Result<Vec<u8>, FailureReason> {
+        let Some(mut network) = self.network.take() else {
+            return Err(usage(&"cannot step before a reset, or after an error", "call reset() first").into());
         };
-        let mut state = self.shared.lock();
         let length = match interval {
             StepLength::Fixed(length) => length,
             StepLength::RoundTrips(n) => {
-                let rtt = Time::from_secs_f64(state.flow.srtt.as_secs_f64() * n);
-                rtt.clamp(INTERVALS[0], INTERVALS[1])
+                let active = self.agents.iter().filter(|agent| !agent.is_over);
+                let rtt = active.map(|agent| agent.shared.lock().flow.srtt).max().unwrap_or_default();
+                Time::from_secs_f64(rtt.as_secs_f64() * n).clamp(INTERVALS[0], INTERVALS[1])
             }
         };
         let end = self.scenario.duration;
         let until = self.now.saturating_add(length).min(end);
-        (state.window, state.rate) = (window, (rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
-        (state.delivered, state.lost, state.sent, state.rtt) = (0, 0, 0, (Time::ZERO, 0));
-        state.due = until.saturating_add(Time(1));
-        drop(state);
-        network.wake(until);
-        if let Some(exceeded) = network.exceeded() {
-            return Err(exceeded.into());
+        for (agent, [window, rate]) in self.agents.iter().zip(actions) {
+            let mut state = agent.shared.lock();
+            (state.window, state.rate) = (*window, (*rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
+            (state.delivered, state.lost, state.sent, state.rtt) = (0, 0, 0, (Time::ZERO, 0));
+            state.due = until.saturating_add(Time(1));
         }
+        self.wake(&mut network, until)?;
         self.took = until - self.now;
         self.now = until;
-        let all = match self.scenario.flows[self.flow].traffic {
-            Traffic::Bulk { bytes } => bytes.unwrap_or(u64::MAX),
-            _ => u64::MAX,
+        // A connection that gave up has no further events. If nothing else has, either, its flow is over as well.
+        let is_silent = network.next_wake() == Time::MAX && until < end;
+        self.network = Some(network);
+        let outcome = |agent: &mut Agent| {
+            agent.is_over |= agent.shared.lock().flow.snd_una >= agent.bytes || is_silent;
+            match agent.is_over {
+                true => TERMINATED,
+                false if until >= end => TRUNCATED,
+                false => GOES_ON,
+            }
         };
-        // A connection that gave up has no further events, so the flow is over as well.
-        let over = self.shared.lock().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
-        Ok(if over {
-            TERMINATED
-        } else if until >= end {
-            TRUNCATED
-        } else {
-            GOES_ON
+        Ok(self.agents.iter_mut().map(outcome).collect())
+    }
+
+    /// Returns the observation of each controlled flow for the last interval; `roughlink.gym` documents its values.
+    fn observations(&self) -> impl Iterator<Item = [f32; OBSERVATION_LENGTH]> {
+        let took = self.took.as_secs_f64();
+        let mbps = move |bytes: u64| if took > 0.0 { bytes as f64 * 8e-6 / took } else { 0.0 };
+        self.agents.iter().map(move |agent| {
+            let state = agent.shared.lock();
+            let rtt = if state.rtt.1 > 0 { state.rtt.0.as_secs_f64() / state.rtt.1 as f64 } else { 0.0 };
+            let least = if state.flow.min_rtt.is_max() { 0.0 } else { state.flow.min_rtt.as_secs_f64() };
+            let lost = state.lost as f64 / (state.lost + state.delivered).max(1) as f64;
+            let in_flight = state.flow.in_flight as f64 / f64::from(state.flow.mss.max(1));
+            let repairs = !matches!(state.flow.state, CongestionState::Open | CongestionState::Disorder);
+            let (delivered, sent) = (mbps(state.delivered), mbps(state.sent));
+            [delivered, sent, rtt, least, lost, state.window, in_flight, f64::from(repairs), took].map(|n| n as f32)
         })
     }
 
-    /// Returns the observation of the last interval; `roughlink.gym` documents its values.
-    fn observation(&self) -> [f32; OBSERVATION_LENGTH] {
-        let state = self.shared.lock();
-        let took = self.took.as_secs_f64();
-        let mbps = |bytes: u64| if took > 0.0 { bytes as f64 * 8e-6 / took } else { 0.0 };
-        let rtt = if state.rtt.1 > 0 { state.rtt.0.as_secs_f64() / state.rtt.1 as f64 } else { 0.0 };
-        let least = if state.flow.min_rtt.is_max() { 0.0 } else { state.flow.min_rtt.as_secs_f64() };
-        let lost = state.lost as f64 / (state.lost + state.delivered).max(1) as f64;
-        let in_flight = state.flow.in_flight as f64 / f64::from(state.flow.mss.max(1));
-        let repairs = !matches!(state.flow.state, CongestionState::Open | CongestionState::Disorder);
-        [mbps(state.delivered), mbps(state.sent), rtt, least, lost, state.window, in_flight, f64::from(repairs), took]
-            .map(|n| n as f32)
+    /// Returns the seconds since the last acknowledgment of each controlled flow; 0 before its first data.
+    fn silences(&self) -> impl Iterator<Item = f64> {
+        self.agents.iter().map(|agent| {
+            let state = agent.shared.lock();
+            if state.claimed { (self.now - state.acked_at).as_secs_f64() } else { 0.0 }
+        })
+    }
+
+    /// Returns the state of the path of each controlled flow, from source to destination: the lowest rate in Mbit/s,
+    /// the waiting packets, and 1 if all links are up.
+    fn path_states(&mut self) -> Vec<[f64; PATH_STATE_LENGTH]> {
+        let Some(network) = &mut self.network else { return vec![[0.0; PATH_STATE_LENGTH]; self.agents.len()] };
+        let readings = network.readings();
+        let state = |agent: &Agent| {
+            let hops = network.path(agent.flow).iter().map(|&hop| readings[hop as usize / 2][hop as usize % 2]);
+            let (rate, waiting, up) = hops.fold((Rate(u64::MAX), 0, true), |(rate, waiting, up), link| {
+                (rate.min(link.rate), waiting + link.waiting, up && link.up)
+            });
+            [rate.0 as f64 / 1e6, waiting as f64, f64::from(up)]
+        };
+        self.agents.iter().map(state).collect()
     }
 }
 
-/// Batch of networks, each with a separate scenario and random numbers.
+/// Batch of networks, each with a separate scenario and random numbers, and the same number of controlled flows.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Batch {
-    flow: Option<String>,
+    flows: Vec<String>,
     interval: StepLength,
     threads: usize,
     worlds: Mutex<Vec<World>>,
 }
 
+/// Classes of algorithms in Python, by name.
+type PythonClasses = Vec<(String, Py<PyAny>)>;
+
 #[pymethods]
 impl Batch {
-    /// Creates a network for each scenario. In each, the caller controls `flow`, by default the first transfer. A step
-    /// takes `seconds`, or else `round_trips`.
+    /// Creates a network for each scenario and the Python classes of its other flows. In each, the caller controls
+    /// `flows`, by default the first transfer. A step takes `seconds`, or else `round_trips`.
     #[new]
     fn new(
-        py: Python<'_>,
-        scenarios: Vec<Bound<'_, PyScenario>>,
-        flow: Option<String>,
+        scenarios: Vec<(Bound<'_, PyScenario>, PythonClasses)>,
+        flows: Vec<String>,
         seconds: Option<f64>,
         round_trips: f64,
         threads: usize,
     ) -> PyResult<Self> {
-        let of = |scenario: &Bound<'_, PyScenario>| controlled(scenario.get(), flow.as_deref());
-        let plans = scenarios.iter().map(of).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
             Some(s) if s >= 1e-6 && s.is_finite() => StepLength::Fixed(Time::from_secs_f64(s)),
             None if round_trips > 0.0 && round_trips.is_finite() => StepLength::RoundTrips(round_trips),
@@ -250,17 +311,18 @@ impl Batch {
                 ));
             }
         };
-        let worlds = py.detach(|| plans.iter().map(|(plain, flow)| World::new(plain, *flow)).collect());
-        Ok(Batch { flow, interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
+        let world = |(scenario, classes): (Bound<'_, PyScenario>, _)| world(scenario.get(), &flows, classes);
+        let worlds = scenarios.into_iter().map(world).collect::<PyResult<Vec<_>>>()?;
+        Ok(Batch { flows, interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
     }
 
     /// Gives network `i` another scenario, which its next reset uses.
-    fn replace(&self, i: usize, scenario: &PyScenario) -> PyResult<()> {
-        let (plain, flow) = controlled(scenario, self.flow.as_deref())?;
+    fn replace(&self, i: usize, scenario: &PyScenario, classes: PythonClasses) -> PyResult<()> {
+        let new = world(scenario, &self.flows, classes)?;
         let mut worlds = self.worlds();
         let count = worlds.len();
         let unknown = || PyValueError::new_err(format!("unknown network {i} of {count}: count networks from 0"));
-        *worlds.get_mut(i).ok_or_else(unknown)? = World::new(&plain, flow);
+        *worlds.get_mut(i).ok_or_else(unknown)? = new;
         Ok(())
     }
 
@@ -282,38 +344,43 @@ impl Batch {
         })
     }
 
-    /// Steps all networks. `actions` has two numbers (float64) for each: window in segments, and pacing rate in Mbit/s
-    /// (0 for none). A negative window skips the network. Returns an outcome per network: 0 = continues, 1 = the flow
-    /// is over, 2 = the scenario is over.
+    /// Steps all networks. `actions` has two numbers (float64) for each controlled flow: window in segments, and pacing
+    /// rate in Mbit/s (0 for none). A network whose first window is negative is skipped. Returns an outcome for each
+    /// controlled flow: 0 = continues, 1 = the flow is over, 2 = the scenario is over.
     fn step<'py>(&self, py: Python<'py>, actions: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+        let actions: Vec<[f64; 2]> =
+            actions.chunks_exact(16).map(|pair| [number(&pair[..8]), number(&pair[8..])]).collect();
         let ends = py.detach(|| {
             guarded(|| {
                 let mut worlds = self.worlds();
-                if actions.len() != worlds.len() * ACTION {
-                    return Err(usage(&"expected two numbers for each network", "pass an array of float64").into());
+                let controlled = self.flows.len().max(1);
+                if actions.len() != worlds.len() * controlled {
+                    return Err(usage(&"expected two numbers for each flow", "pass an array of float64").into());
                 }
-                let work = |worlds: &mut [World], actions: &[u8]| -> Result<Vec<u8>, FailureReason> {
-                    let each = worlds.iter_mut().zip(actions.chunks_exact(ACTION));
-                    each.map(|(world, action)| {
-                        let number = |at: usize| f64::from_ne_bytes(action[at..at + 8].try_into().expect("8 bytes"));
-                        let (window, rate) = (number(0), number(8));
-                        if window >= 0.0 { world.step(self.interval, window, rate) } else { Ok(GOES_ON) }
-                    })
-                    .collect()
+                let work = |worlds: &mut [World], actions: &[[f64; 2]]| -> Result<Vec<u8>, FailureReason> {
+                    let mut ends = Vec::with_capacity(actions.len());
+                    for (world, actions) in worlds.iter_mut().zip(actions.chunks_exact(controlled)) {
+                        match actions[0][0] >= 0.0 {
+                            true => ends.extend(world.step(self.interval, actions)?),
+                            false => ends.resize(ends.len() + controlled, GOES_ON),
+                        }
+                    }
+                    Ok(ends)
                 };
                 let threads = self.threads.min(worlds.len() / MIN_PER_THREAD).max(1);
                 if threads == 1 {
-                    return work(&mut worlds, actions);
+                    return work(&mut worlds, &actions);
                 }
                 let share = worlds.len().div_ceil(threads);
                 let parts: Vec<Result<Vec<u8>, FailureReason>> = std::thread::scope(|scope| {
-                    let chunks = worlds.chunks_mut(share).zip(actions.chunks(share * ACTION));
+                    let chunks = worlds.chunks_mut(share).zip(actions.chunks(share * controlled));
                     let running: Vec<_> =
                         chunks.map(|(worlds, actions)| scope.spawn(move || work(worlds, actions))).collect();
                     let over = running.into_iter().map(|thread| thread.join());
                     over.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
                 });
-                let mut ends = Vec::with_capacity(worlds.len());
+                let mut ends = Vec::with_capacity(actions.len());
                 for part in parts {
                     ends.extend(part?);
                 }
@@ -323,13 +390,24 @@ impl Batch {
         Ok(PyBytes::new(py, &ends))
     }
 
-    /// Returns the observations of all networks as float32.
+    /// Returns the observations of all controlled flows as float32.
     fn observations<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let values: Vec<u8> = py.detach(|| {
-            let worlds = self.worlds();
-            worlds.iter().flat_map(World::observation).flat_map(f32::to_ne_bytes).collect()
-        });
-        PyBytes::new(py, &values)
+        let worlds = self.worlds();
+        let values = worlds.iter().flat_map(World::observations).flatten().flat_map(f32::to_ne_bytes);
+        PyBytes::new(py, &values.collect::<Vec<u8>>())
+    }
+
+    /// Returns the seconds since the last acknowledgment of each controlled flow.
+    fn silences(&self) -> Vec<f64> {
+        self.worlds().iter().flat_map(World::silences).collect()
+    }
+
+    /// Returns three numbers (float64) for each controlled flow on the state of its path: the lowest rate in Mbit/s,
+    /// the waiting packets, and 1 if all links are up.
+    fn path_states<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let mut worlds = self.worlds();
+        let values = worlds.iter_mut().flat_map(World::path_states).flatten().flat_map(f64::to_ne_bytes);
+        PyBytes::new(py, &values.collect::<Vec<u8>>())
     }
 
     /// Returns the time in each network, s.
@@ -338,15 +416,22 @@ impl Batch {
     }
 }
 
-/// Returns a scenario and the position of its controlled flow: the one with this name, or else the first transfer.
-fn controlled(scenario: &PyScenario, flow: Option<&str>) -> PyResult<(Arc<Scenario>, usize)> {
-    let plain = Arc::clone(&scenario.scenario);
-    let is = |f: &FlowSpec| matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name);
-    let Some(at) = plain.flows.iter().position(is) else {
-        let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
-        return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
+/// Creates the network of a scenario, in which the caller controls the transfers with these names, or else the first
+/// transfer.
+fn world(scenario: &PyScenario, names: &[String], classes: PythonClasses) -> PyResult<World> {
+    let plain = &scenario.scenario;
+    let find = |name: Option<&String>| {
+        let is = |f: &FlowSpec| matches!(f.traffic, Traffic::Bulk { .. }) && name.is_none_or(|name| f.name == *name);
+        plain.flows.iter().position(is).ok_or_else(|| {
+            let named = name.map_or_else(String::new, |name| format!(" `{name}`"));
+            PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}"))
+        })
     };
-    Ok((plain, at))
+    let flows = match names {
+        [] => vec![find(None)?],
+        names => names.iter().map(|name| find(Some(name))).collect::<PyResult<_>>()?,
+    };
+    Ok(World::new(plain, flows, classes))
 }
 
 /// Returns 2 to the power of each number (float64), with the same bits on every machine.
@@ -356,9 +441,6 @@ pub(crate) fn exp2<'py>(py: Python<'py>, logs: &[u8]) -> Bound<'py, PyBytes> {
     let powers: Vec<u8> = logs.chunks_exact(8).flat_map(|bytes| libm::exp2(number(bytes)).to_ne_bytes()).collect();
     PyBytes::new(py, &powers)
 }
-
-/// Size of an action in bytes.
-const ACTION: usize = 16;
 
 impl Batch {
     fn worlds(&self) -> MutexGuard<'_, Vec<World>> {

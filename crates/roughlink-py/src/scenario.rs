@@ -3,6 +3,7 @@
 use crate::error::{FailureReason, guarded, usage};
 use crate::run::{PyRun, Wanted};
 use pyo3::prelude::*;
+use roughlink_core::app::Traffic;
 use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -108,6 +109,13 @@ impl PyScenario {
     #[getter]
     fn flows(&self) -> Vec<String> {
         self.scenario.flows.iter().map(|flow| flow.name.clone()).collect()
+    }
+
+    /// Returns the names of the flows that are transfers.
+    #[getter]
+    fn transfers(&self) -> Vec<String> {
+        let transfers = self.scenario.flows.iter().filter(|flow| matches!(flow.traffic, Traffic::Bulk { .. }));
+        transfers.map(|flow| flow.name.clone()).collect()
     }
 
     #[getter]

@@ -205,7 +205,7 @@ fn stays(scenario: &Scenario, network: &Network, number: usize) -> Vec<StayEntry
     if link.stays.is_empty() {
         return Vec::new();
     }
-    let crosses = |flow: &usize| network.links(*flow).any(|l| l == number);
+    let crosses = |flow: &usize| network.path(*flow).iter().any(|hop| *hop as usize / 2 == number);
     let flows: Vec<String> =
         (0..scenario.flows.len()).filter(crosses).map(|f| scenario.flows[f].name.clone()).collect();
     let entry = |stay: &CoverageStay| StayEntry {
