@@ -92,7 +92,7 @@ def _in_python(words: list[str]) -> int:
         return 130
     for metric in found.metrics:
         print(metric)
-        for row in found.summary(metric):
+        for row in found.summary(metric).rows():
             mean, low, high, runs = (row[key] for key in ("mean", "low", "high", "runs"))
             at = ", ".join(f"{axis['name']}={row[axis['name']]}" for axis in found.result["axes"])
             shown = "-" if mean is None else f"{mean:.4g}" + ("" if low is None else f" ({low:.4g} to {high:.4g})")

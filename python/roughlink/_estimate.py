@@ -47,14 +47,13 @@ class Estimate(NamedTuple):
         values = [float(sample) for sample in samples]
         return cls(fmean(values), *_error(values)) if values else cls(None, None, 0.0)
 
-    def interval(self) -> tuple[float | None, float | None]:
-        """Returns the 95 % confidence interval: Student's, or the one corrected for skewness if `is_difference` is
-        set."""
+    def interval(self, level: float = 0.95) -> tuple[float | None, float | None]:
+        """Returns the confidence interval: Student's, or the one corrected for skewness if `is_difference` is set."""
         if self.is_difference and self.values:
-            return _native.interval(list(self.values.values())) or (None, None)
+            return _native.interval(list(self.values.values()), level) or (None, None)
         if self.mean is None or not self.error:
             return None, None
-        half = _native.student95(self.freedom) * self.error
+        half = _native.student(self.freedom, level) * self.error
         return self.mean - half, self.mean + half
 
     def minus(self, other: Estimate) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 from . import _native
 from ._estimate import Estimate
 from ._scenario import Value, text_of
-from ._table import shown
+from ._table import Table
 
 
 class Experiment:
@@ -36,42 +36,53 @@ class Experiment:
         *,
         by: str | Sequence[str] | None = None,
         against: Mapping[str, Value] | None = None,
-    ) -> list[dict[str, Any]]:
+        level: float = 0.95,
+        quantiles: Sequence[float] = (),
+    ) -> Table:
         """Returns means as the command line computes them, and their differences from a reference row.
 
         A row has:
 
         - The values of the keys. If all values of a key are numbers with the same unit, or all without a unit,
           ``KEY.number`` is the number.
-        - ``mean``, ``low`` and ``high``: the mean and its 95 % interval. The interval is Student's; for shares of runs
-          it is Wilson's, and for percentiles it comes from order statistics. The ``mean`` of a metric such as
+        - ``mean``, ``low`` and ``high``: the mean and its confidence interval. The interval is Student's; for shares of
+          runs it is Wilson's, and for percentiles it comes from order statistics. The ``mean`` of a metric such as
           ``duration_s:p90`` is that percentile.
+        - ``median``, and a column such as ``q0.9`` for each of `quantiles`: those of the runs, or of the replicas if
+          the row averages over other keys.
+        - ``bound``, if some runs ended before their value was known, such as the time of an event that had not
+          happened yet. Then ``mean`` is ``None``, and if the ``median`` is unknown, too, ``bound`` is a lower bound of
+          it. ``difference`` is the median of the differences.
         - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
-        - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its 95 %
+        - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its
           interval. Each difference is taken within a replica, in which both rows use the same random numbers
           (``docs/reference/statistics.md``).
-        - ``median`` and ``bound``, if some runs ended before their value was known, such as the time of an event that
-          had not happened yet. Then ``mean`` is ``None``, and either ``median`` is the median of all runs or ``bound``
-          is a lower bound of it. ``difference`` is the median of the differences.
 
         A field without a value is ``None``. For example, a deterministic metric has no interval. If runs ended
         before their value was known, one end of the interval may be unknown.
 
         Args:
-            metric: Name of the metric, by default the main one.
+            metric: Name of the metric, by default the main one. For a :class:`Sweep`, any metric that its runs have,
+                such as a column of `runs`, or a metric of one flow or link (``"throughput_mbps@download"``).
             by: Keys of the rows, by default all varied keys. Each combination of their values is a row. The mean is
                 taken over the other keys with equal weights, and the interval is Student's over the replicas.
             against: Values that select the reference row, by default the first row. The other keys keep the values of
                 the compared row. ``{"tcp.cc": "cubic"}`` compares each algorithm with CUBIC under the same noise.
+            level: Confidence level of the intervals, such as 0.9.
+            quantiles: Probabilities of further quantiles, from 0 to 1.
 
         Raises:
             KeyError: The metric was not measured, a key of `by` was not varied, or a key of `against` is not a key of
                 the rows.
-            ValueError: No run had the given value of a key.
+            ValueError: No run had the given value of a key, or a number is out of range.
         """
+        if not 0 < level < 1:
+            raise ValueError(f"level is {level}; expected a number between 0 and 1, such as 0.95")
+        for q in quantiles:
+            if not 0 <= q <= 1:
+                raise ValueError(f"a quantile is {q}; expected a number from 0 to 1")
         wanted = metric or self.metrics[0]
-        if wanted not in self.metrics:
-            raise KeyError(f"{wanted} was not measured; expected one of {', '.join(self.metrics)}")
+        about, found = self._cells(wanted)
         axes = {axis["name"]: {v["value"]: v.get("number") for v in axis["values"]} for axis in self.result["axes"]}
         if len(self.result["stacks"]) > 1:
             axes = {_STACK: dict.fromkeys(self.result["stacks"]), **axes}
@@ -86,25 +97,23 @@ class Experiment:
             if text not in axes[key]:
                 raise ValueError(f"{key} was never {text}; expected one of {', '.join(axes[key])}")
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for cell in self.result["cells"]:
-            if cell["metric"] == wanted:
-                groups.setdefault(tuple(_value(cell, key) for key in keys), []).append(cell)
+        for cell in found:
+            groups.setdefault(tuple(_value(cell, key) for key in keys), []).append(cell)
         estimates = {values: Estimate.of(cells) for values, cells in groups.items()}
         numbers = {key: axes[key] for key in keys if self.unit(key) is not None}
         rows = []
         for values, estimate in estimates.items():
             cells, named = groups[values], dict(zip(keys, values, strict=True))
             compared = tuple({**named, **fixed}.values()) if fixed else next(iter(estimates))
-            low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
-            one = cells[0] if len(cells) == 1 and cells[0].get("at_least") else {}
+            low, high = estimate.interval(level) if len(cells) > 1 else _interval(cells[0], estimate, level)
             # An unfinished sweep may lack the reference row.
             others = groups.get(compared, [])
-            difference, below, above = None, None, None
+            difference, (below, above) = None, (None, None)
             if len(cells) == len(others) == 1 and cells is not others:
-                difference, below, above = _native.difference(json.dumps(cells[0]), json.dumps(others[0]))
+                difference, (below, above) = _native.difference(json.dumps(cells[0]), json.dumps(others[0]), level)
             elif others:
                 estimated = estimate.minus(estimates[compared])
-                difference, (below, above) = estimated.mean, estimated.interval()
+                difference, (below, above) = estimated.mean, estimated.interval(level)
             rows.append(
                 {
                     **named,
@@ -112,8 +121,9 @@ class Experiment:
                     "mean": estimate.mean,
                     "low": low,
                     "high": high,
-                    "median": one.get("measured"),
-                    "bound": one.get("bound"),
+                    "median": _quantile(cells, estimate, 0.5),
+                    **{f"q{q:g}": _quantile(cells, estimate, q) for q in quantiles},
+                    "bound": cells[0].get("bound") if len(cells) == 1 else None,
                     "runs": sum(cell["replicas"] for cell in cells),
                     "values": sum(len(cell["samples"]) for cell in cells),
                     "difference": difference,
@@ -121,19 +131,46 @@ class Experiment:
                     "difference_high": above,
                 }
             )
-        return rows
+        percent = f"{100 * level:g} %"
+        meanings = {
+            "mean": about["label"],
+            "low": f"lower end of the {percent} interval of the mean",
+            "high": f"upper end of the {percent} interval of the mean",
+            "median": "median of the runs",
+            **{f"q{q:g}": f"{100 * q:g} % quantile of the runs" for q in quantiles},
+            "bound": "lower bound of the median, if only that is known",
+            "difference": "difference from the reference row, within replicas",
+            "difference_low": f"lower end of the {percent} interval of the difference",
+            "difference_high": f"upper end of the {percent} interval of the difference",
+        }
+        columns = [
+            *((key, "str", "", "value of the key") for key in keys),
+            *((f"{key}.number", "float", self.unit(key) or "", f"number of {key}") for key in numbers),
+            *((name, "float", about["unit"], meaning) for name, meaning in meanings.items()),
+        ]
+        counts = [("runs", "int", "", "number of runs"), ("values", "int", "", "number of runs that have a value")]
+        at = next(n for n, column in enumerate(columns) if column[0] == "difference")
+        columns[at:at] = counts
+        return Table.of([(*column, [row[column[0]] for row in rows]) for column in columns])
+
+    def _cells(self, metric: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+        """Returns the description and the cells of a metric.
+
+        Raises:
+            KeyError: The metric was not measured.
+        """
+        about = next((each for each in self.result["metrics"] if each["name"] == metric), None)
+        if about is None:
+            raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}")
+        return about, [cell for cell in self.result["cells"] if cell["metric"] == metric]
 
     def __repr__(self) -> str:
         return f"<roughlink.Experiment {self.result['experiment']!r}: {self.result['title']}>"
 
     def _repr_html_(self) -> str:
-        rows = self.summary()
-        if not rows:
-            return f"<p>{escape(self.result['title'])}</p>"
-        heading = [key for key in rows[0] if not key.endswith(".number")]
-        head = "".join(f"<th>{escape(key)}</th>" for key in heading)
-        body = "".join("<tr>" + "".join(f"<td>{shown(row[key])}</td>" for key in heading) + "</tr>" for row in rows)
-        return f"<p>{escape(self.metrics[0])}</p><table><tr>{head}</tr>{body}</table>"
+        table = self.summary()
+        kept = [name for name in table if not name.endswith(".number")]
+        return f"<p>{escape(self.metrics[0])}</p>" + table.select(*kept)._repr_html_(most=len(table))
 
 
 def _value(cell: dict[str, Any], key: str) -> str:
@@ -142,10 +179,16 @@ def _value(cell: dict[str, Any], key: str) -> str:
     return found
 
 
-def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:
-    """Returns the interval of one cell. Shares of runs and percentiles have a stored one."""
-    own = cell.get("interval")
-    return (own[0], own[1]) if own else estimate.interval()
+def _interval(cell: dict[str, Any], estimate: Estimate, level: float) -> tuple[float | None, float | None]:
+    """Returns the interval of one cell. Shares of runs and percentiles have their own kinds."""
+    return _native.cell_interval(json.dumps(cell), level) if cell.get("interval") else estimate.interval(level)
+
+
+def _quantile(cells: Sequence[dict[str, Any]], estimate: Estimate, q: float) -> float | None:
+    """Returns a quantile of the runs of a row, or of the averages within replicas."""
+    if len(cells) == 1:
+        return _native.quantile(cells[0]["samples"], cells[0].get("at_least", []), q)
+    return _native.quantile(list((estimate.values or {}).values()), [], q)
 
 
 _STACK = "stack"

@@ -24,18 +24,21 @@ __all__ = [
     "Work",
     "__version__",
     "algorithms",
+    "cell_interval",
     "choices",
     "difference",
     "engine",
     "exp2",
     "interval",
+    "measure",
     "merge",
     "metrics",
     "names",
+    "quantile",
     "read",
     "register",
     "schema",
-    "student95",
+    "student",
     "sweep",
 ]
 __version__: str
@@ -98,6 +101,8 @@ class Run:
 
 @final
 class Table:
+    @staticmethod
+    def of(columns: list[tuple[str, str, str, str, list[object]]]) -> Table: ...
     @staticmethod
     def from_ipc(bytes: bytes) -> Table: ...
     def ipc(self) -> bytes: ...
@@ -358,7 +363,12 @@ def sweep(
     max_runs: int,
     on_kernel: bool = False,
 ) -> Plan: ...
-def student95(freedom: float) -> float: ...
-def interval(values: list[float]) -> tuple[float, float] | None: ...
-def difference(cell: str, other: str) -> tuple[float | None, float | None, float | None]: ...
+def student(freedom: float, level: float) -> float: ...
+def interval(values: list[float], level: float) -> tuple[float, float] | None: ...
+def quantile(values: list[float], at_least: list[float], q: float) -> float | None: ...
+def cell_interval(cell: str, level: float) -> tuple[float | None, float | None]: ...
+def difference(
+    cell: str, other: str, level: float
+) -> tuple[float | None, tuple[float | None, float | None]]: ...
+def measure(folder: str | PathLike[str], metric: str, max_runs: int) -> str: ...
 def read(folder: str | PathLike[str], most: int, max_runs: int) -> Run | tuple[str, Table | None, int | None]: ...

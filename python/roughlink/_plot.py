@@ -60,7 +60,7 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
 
 def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | None, axes: Axes | None) -> Axes:
     """Plots the means of a metric with their intervals."""
-    rows = sweep.summary(metric, by=by)
+    rows = list(sweep.summary(metric, by=by).rows())
     keys = [axis["name"] for axis in sweep.result["axes"] if axis["name"] in rows[0]]
     if not keys:
         raise ValueError("nothing was varied, so there is no x axis")
@@ -80,7 +80,7 @@ def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | No
         reach = [[0.0 if row[end] is None else abs(row["mean"] - row[end]) for row in known] for end in ("low", "high")]
         xs, ys = ([row[key] for row in known] for key in (at, "mean"))
         drawn.errorbar(xs, ys, reach, marker=marker, capsize=3, label=label or None)
-    about = next(each for each in sweep.result["metrics"] if each["name"] == metric)
+    about, _ = sweep._cells(metric)
     drawn.set_xlabel(_with_unit(x, sweep.unit(x)))
     drawn.set_ylabel(_with_unit(about["label"], about["unit"]))
     if others:

@@ -40,6 +40,15 @@ class Sweep(Experiment):
         names = {f"{key}.number", f"axis.{key}.number"}
         return next((column.unit for column in self.runs.columns if column.name in names), None)
 
+    def _cells(self, metric: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+        if metric in self.metrics:
+            return super()._cells(metric)
+        # The runs have more quantities than the sweep asked for.
+        found = json.loads(_native.measure(self.folder, metric, self.planned))
+        if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
+            raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
+        return found["metrics"][0], found["cells"]
+
     def plot(
         self,
         metric: str | None = None,

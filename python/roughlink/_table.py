@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, overload
 
 from . import _native
 
@@ -37,6 +38,16 @@ class Table:
     def __init__(self, native: _native.Table) -> None:
         self._native = native
 
+    @staticmethod
+    def of(columns: Sequence[tuple[str, str, str, str, Sequence[object]]]) -> Table:
+        """Creates a table of columns, each with the four fields of a :class:`Column` and its values.
+
+        Raises:
+            TypeError: A value does not have the type of its column.
+            ValueError: The columns have different lengths.
+        """
+        return Table(_native.Table.of([(*column[:4], list(column[4])) for column in columns]))
+
     @property
     def columns(self) -> list[Column]:
         """Headings of the columns."""
@@ -51,12 +62,16 @@ class Table:
     @overload
     def __getitem__(self, what: slice) -> Table: ...
 
-    def __getitem__(self, what: str | slice) -> list[Any] | Table:
-        """Returns the values of a column, in which missing values are ``None``, or a table of some rows, such as
-        ``table[10:20]``, without a copy.
+    @overload
+    def __getitem__(self, what: SupportsIndex) -> dict[str, Any]: ...
+
+    def __getitem__(self, what: str | slice | SupportsIndex) -> list[Any] | Table | dict[str, Any]:
+        """Returns the values of a column, in which missing values are ``None``; a table of some rows, such as
+        ``table[10:20]``, without a copy; or a row as a dictionary, such as ``table[0]`` or ``table[-1]``.
 
         Raises:
             KeyError: No column has this name.
+            IndexError: There is no such row.
             ValueError: The slice has a step other than 1.
         """
         if isinstance(what, slice):
@@ -64,6 +79,9 @@ class Table:
             if step != 1:
                 raise ValueError(f"a table has no slices with the step {step}")
             return Table(self._native.part(first, max(0, end - first)))
+        if not isinstance(what, str):
+            row = range(len(self))[index(what)]
+            return next(self[row : row + 1].rows())
         return self._native.column(what)
 
     def keys(self) -> list[str]:
@@ -110,6 +128,14 @@ class Table:
         for values in zip(*(self[name] for name in names), strict=True):
             yield dict(zip(names, values, strict=True))
 
+    def __eq__(self, other: object) -> bool:
+        """Returns true for a table with the same columns and values."""
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self.columns == other.columns and all(self[name] == other[name] for name in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the table to other libraries (Arrow PyCapsule interface)."""
         return self._native.__arrow_c_stream__(requested_schema)
@@ -128,13 +154,13 @@ class Table:
         names = ", ".join(column.name for column in self.columns)
         return f"<roughlink.Table of {len(self)} rows: {names}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self, most: int = 20) -> str:
         head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{shown(value)}</td>" for value in row.values()) + "</tr>"
-            for row in self.head(_SHOWN).rows()
+            "<tr>" + "".join(f"<td>{_shown(value)}</td>" for value in row.values()) + "</tr>"
+            for row in self.head(most).rows()
         )
-        more = f"<p>{len(self)} rows; only the first are shown</p>" if len(self) > _SHOWN else ""
+        more = f"<p>{len(self)} rows; only the first are shown</p>" if len(self) > most else ""
         return f"<table><tr>{head}</tr>{body}</table>{more}"
 
 
@@ -142,11 +168,9 @@ def _again(ipc: bytes) -> Table:
     return Table(_native.Table.from_ipc(ipc))
 
 
-def shown(value: Any) -> str:
+def _shown(value: Any) -> str:
     """Formats a value as HTML."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
-
-_SHOWN = 20

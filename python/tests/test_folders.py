@@ -151,7 +151,7 @@ def test_comparison_folder_reads_back(command: Command, tmp_path: Path) -> None:
     printed = json.loads(command(*words, cwd=tmp_path).stdout)
     read = rl.read(tmp_path / "out")
     assert isinstance(read, rl.Sweep) and read.result == printed and read.planned == len(read.runs) == 6
-    rows = read.summary()
+    rows = list(read.summary().rows())
     assert [row["cc"] for row in rows] == ["newreno", "cubic"]
     assert [row["mean"] for row in rows] == [c["measured"] for c in printed["cells"] if c["metric"] == read.metrics[0]]
 
@@ -164,7 +164,7 @@ def test_paper_folder_reads_back(command: Command, tmp_path: Path) -> None:
     assert isinstance(read, rl.Paper) and read.title == written["title"] and read.claims == written["claims"]
     (experiment,) = read.experiments.values()
     assert experiment.result == written["experiments"][0] and experiment.result["stacks"] == ["ns2", "linux"]
-    rows = experiment.summary()
+    rows = list(experiment.summary().rows())
     assert {row["stack"] for row in rows} == {"ns2", "linux"} and len(rows) > 2
     cells = [cell for cell in experiment.result["cells"] if cell["metric"] == experiment.metrics[0]]
     assert [row["mean"] for row in rows] == [cell["measured"] for cell in cells]
@@ -188,7 +188,7 @@ def test_part_folder_reads_back(command: Command, tmp_path: Path) -> None:
     assert "3 of 8 runs" in repr(part) and "3 of 8 runs" in part._repr_html_()
     rows = list(whole.runs.rows())
     assert list(part.runs.rows()) == rows[1::3]
-    assert [row["runs"] for row in part.summary()] == [1, 2]
+    assert [row["runs"] for row in part.summary().rows()] == [1, 2]
     assert part.summary()[0]["mean"] == rows[1]["throughput_mbps"] and part.summary()[0]["low"] is None
     assert part.summary()[1]["mean"] == pytest.approx((rows[4]["throughput_mbps"] + rows[7]["throughput_mbps"]) / 2)
     assert content(tmp_path / "part") == before
@@ -258,7 +258,7 @@ def test_partly_failed_sweep_shows_the_other_runs(tmp_path: Path) -> None:
     assert said(error).endswith("allow more memory with max_memory=...")
     read = rl.read(tmp_path / "out")
     assert isinstance(read, rl.Sweep) and read.planned == 4 and len(read.runs) == 2
-    for row, all_of_it in zip(read.summary(), whole.summary(), strict=True):
+    for row, all_of_it in zip(read.summary().rows(), whole.summary().rows(), strict=True):
         assert row["mean"] == (all_of_it["mean"] if row["runs"] else None)
     # A second call continues after the finished runs.
     again = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")

@@ -42,7 +42,7 @@ def test_kernel_carries_a_sweep(tmp_path: Path) -> None:
     carried = rl.sweep(cable(), {"tcp.cc": ccs}, replicas=2, folder=tmp_path / "kernel", stack="kernel")
     simulated = rl.sweep(cable().set("tcp.stack", "linux"), {"tcp.cc": ccs}, replicas=2, folder=tmp_path / "simulated")
     assert carried.result["stacks"] == ["kernel"]
-    for row, other in zip(carried.summary(), simulated.summary(), strict=True):
+    for row, other in zip(carried.summary().rows(), simulated.summary().rows(), strict=True):
         assert row["values"] == 2 and 0.1 < row["mean"] < 5, row
         assert row["mean"] != other["mean"], "one is a simulation"
     # A second measurement would give other values.

@@ -73,7 +73,7 @@ def test_store_matches_the_command(scenario: Path, command: Command, tmp_path: P
 
 def test_summaries_match_the_cells(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
-    rows = swept.summary()
+    rows = list(swept.summary().rows())
     assert [(r["tcp.cc"], r["link.plc.noise.loss"]) for r in rows] == [
         (cc, loss) for cc in VARY["tcp.cc"] for loss in VARY["link.plc.noise.loss"]
     ]
@@ -84,12 +84,12 @@ def test_summaries_match_the_cells(scenario: Path, tmp_path: Path) -> None:
         assert row["difference"] == pytest.approx(row["mean"] - rows[0]["mean"])
     assert rows[1]["difference_low"] < rows[1]["difference"] < rows[1]["difference_high"] < 0
     by = swept.summary(by=["tcp.cc"])
-    assert [r["mean"] for r in by] == pytest.approx([(rows[i]["mean"] + rows[i + 1]["mean"]) / 2 for i in (0, 2)])
-    assert [r["runs"] for r in by] == [8, 8] and by[0]["low"] < by[0]["mean"] < by[0]["high"]
+    assert by["mean"] == pytest.approx([(rows[i]["mean"] + rows[i + 1]["mean"]) / 2 for i in (0, 2)])
+    assert by["runs"] == [8, 8] and by[0]["low"] < by[0]["mean"] < by[0]["high"]
     assert swept.summary(by="tcp.cc") == by
     # A key without effect must not narrow the interval: all its cells have the same random numbers.
     names = rl.sweep(rl.load(scenario), {"name": [f"n{i}" for i in range(5)]}, replicas=4, folder=tmp_path / "names")
-    (one,), each = names.summary(by=[]), names.summary()[0]
+    (one,), each = names.summary(by=[]).rows(), names.summary()[0]
     assert [one["low"], one["high"]] == pytest.approx([each["low"], each["high"]])
     with pytest.raises(KeyError, match="not measured"):
         swept.summary("throughput")
@@ -99,18 +99,62 @@ def test_summaries_match_the_cells(scenario: Path, tmp_path: Path) -> None:
     assert "<table" in html and "link.plc.noise.loss" in html and ".number" not in html
 
 
+def test_summaries_have_units_and_other_levels_and_quantiles(scenario: Path, tmp_path: Path) -> None:
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=9, folder=tmp_path / "out", metrics="throughput_mbps")
+    plain = swept.summary()
+    assert isinstance(plain, rl.Table)
+    units = {column.name: column.unit for column in plain.columns}
+    assert units["mean"] == units["high"] == units["difference_low"] == "Mbit/s" and units["runs"] == ""
+    assert units["link.plc.noise.loss.number"] == "%"
+    assert plain.to_pandas()["mean"].tolist() == plain["mean"] == [row["mean"] for row in plain.rows()]
+    samples = [c["samples"] for c in swept.result["cells"]]
+    assert plain["median"] == [sorted(values)[4] for values in samples]
+    narrow, wide = swept.summary(level=0.5, quantiles=[0, 0.9]), swept.summary(level=0.99)
+    assert narrow["q0"] == [min(values) for values in samples]
+    assert narrow["q0.9"] == pytest.approx([np.quantile(values, 0.9) for values in samples])
+    for row, less, more in zip(plain.rows(), narrow.rows(), wide.rows(), strict=True):
+        # Student's quantiles with 8 degrees of freedom, from a table.
+        error = (row["high"] - row["mean"]) / 2.306
+        assert less["high"] - less["mean"] == pytest.approx(0.7064 * error, rel=1e-3)
+        assert more["mean"] - more["low"] == pytest.approx(3.355 * error, rel=1e-3)
+        if row["difference_low"] is not None:
+            assert more["difference_low"] < row["difference_low"] < less["difference_low"] < row["difference"]
+    (by,) = swept.summary(by=[], quantiles=[1]).rows()
+    assert by["low"] < by["median"] < by["q1"]
+    for wrong in ({"level": 95}, {"level": 0.0}, {"quantiles": [90]}):
+        with pytest.raises(ValueError, match="expected a number"):
+            swept.summary(**wrong)  # type: ignore[arg-type]
+
+
+def test_summaries_cover_metrics_that_were_not_asked_for(scenario: Path, tmp_path: Path) -> None:
+    every = ["timeouts", "rtt_p95_ms", "completed", "lost@plc.forward", "throughput_mbps@download"]
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics="throughput_mbps")
+    asked = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "all", metrics=every)
+    for metric in every:
+        assert swept.summary(metric, level=0.9) == asked.summary(metric, level=0.9)
+    columns = [c.name for c in swept.runs.columns if c.type == "float" and c.name in {m["name"] for m in rl.metrics()}]
+    assert len(columns) > 10
+    for name in columns:
+        # A row for each combination of two keys with two values.
+        assert len(swept.summary(name)) == 4, name
+    with pytest.raises(KeyError, match="voice_mos was not measured"):
+        swept.summary("voice_mos")
+    with pytest.raises(KeyError, match="speed was not measured: unknown metric"):
+        swept.summary("speed")
+
+
 def test_differences_use_the_given_baseline(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
     key = "link.plc.noise.loss"
     assert (swept.unit(key), swept.unit("tcp.cc")) == ("%", None)
-    rows = swept.summary(against={"tcp.cc": "newreno"})
+    rows = list(swept.summary(against={"tcp.cc": "newreno"}).rows())
     assert [r[f"{key}.number"] for r in rows] == [0.5, 2.0] * 2 and "tcp.cc.number" not in rows[0]
     for cubic, newreno in zip(rows[2:], rows[:2], strict=True):
         assert cubic[key] == newreno[key] and (newreno["difference"], newreno["difference_low"]) == (0, None)
         assert cubic["difference"] == pytest.approx(cubic["mean"] - newreno["mean"])
         assert cubic["difference_low"] < cubic["difference"] < cubic["difference_high"]
     assert swept.summary(against={"tcp.cc": "newreno", key: "0.5 %"}) == swept.summary()
-    (_, cubic) = swept.summary(by="tcp.cc", against={"tcp.cc": "newreno"})
+    (_, cubic) = list(swept.summary(by="tcp.cc", against={"tcp.cc": "newreno"}).rows())
     assert cubic == swept.summary(by="tcp.cc")[1]
     with pytest.raises(KeyError, match="is not a key of the rows"):
         swept.summary(by="tcp.cc", against={key: "2 %"})
@@ -122,10 +166,10 @@ def test_differences_are_paired_by_replica(scenario: Path, tmp_path: Path) -> No
     # A key without effect has a difference of exactly 0, although the replicas differ from each other.
     names = {"name": ["one", "two"], "tcp.cc": ["newreno", "cubic"]}
     swept = rl.sweep(rl.load(scenario), names, replicas=6, folder=tmp_path / "out")
-    (one, _, two, _) = swept.summary(against={"name": "one"})
+    (one, _, two, _) = list(swept.summary(against={"name": "one"}).rows())
     assert one["low"] < one["mean"] < one["high"] and (two["runs"], two["values"]) == (6, 6)
     assert [two[key] for key in ("difference", "difference_low", "difference_high")] == [0, 0, 0]
-    (_, both) = swept.summary(by="name")
+    (_, both) = list(swept.summary(by="name").rows())
     assert [both[key] for key in ("difference", "difference_low", "difference_high")] == [0, 0, 0]
 
 
@@ -138,7 +182,7 @@ def test_unfinished_runs_give_a_median_or_its_bound(scenario: Path, tmp_path: Pa
         end = f"{(ends[finished - 1] + ends[finished]) / 2:.9f} s"
         vary = {**size, "duration": end}
         part = rl.sweep(rl.load(scenario), vary, replicas=10, metrics="duration_s", folder=tmp_path / str(finished))
-        (row,) = part.summary()
+        (row,) = list(part.summary().rows())
         assert (row["mean"], row["values"], row["runs"]) == (None, finished, 10)
         assert row["median"] == (pytest.approx((ends[4] + ends[5]) / 2) if known else None)
         assert row["bound"] == (None if known else pytest.approx(float(end[:-2])))
@@ -153,7 +197,7 @@ def test_plots_show_the_cells(scenario: Path, tmp_path: Path) -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("link.plc.noise.loss, %", "Throughput per flow, Mbit/s")
     drawn = [(bars.get_label(), bars) for bars in axes.containers]
     assert [label for label, _ in drawn] == ["newreno", "cubic"]
-    rows = swept.summary()
+    rows = list(swept.summary().rows())
     for n, (_, bars) in enumerate(drawn):
         assert isinstance(bars, ErrorbarContainer)
         line, _, (reach,) = bars.lines
@@ -339,7 +383,7 @@ def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: 
     made: list[int] = []
     first = swept("v1")
     assert made[-1] == 8, "two ends in each of four runs"
-    assert [row["tcp.cc"] for row in first.summary()] == ["halving-v1", "halving-v1", "cubic", "cubic"]
+    assert [row["tcp.cc"] for row in first.summary().rows()] == ["halving-v1", "halving-v1", "cubic", "cubic"]
     rl.register("halving-by-hand", Halving)
     alone = given.set({"tcp.cc": "halving-by-hand", "link.plc.noise.loss": "2 %"}).run(replica=1)
     (stored,) = [
@@ -386,7 +430,7 @@ def test_keys_separated_by_commas_vary_together(scenario: Path, command: Command
         "tcp.cc": ["newreno", "cubic"],
     }
     swept = rl.sweep(rl.load(scenario), vary, replicas=2, folder=tmp_path / "out")
-    rows = swept.summary()
+    rows = list(swept.summary().rows())
     assert [row[keys] for row in rows] == ["5 Mbit/s, 50 pkt"] * 2 + ["10 Mbit/s, 100 pkt"] * 2
     for row in rows:
         rate, queue = row[keys].split(", ")

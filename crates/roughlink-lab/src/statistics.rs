@@ -1,6 +1,9 @@
-//! Means, quantiles, shares, their 95 % intervals, differences within pairs, and correlation.
+//! Means, quantiles, shares, their confidence intervals, differences within pairs, and correlation.
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
+
+/// Confidence level of all stored and drawn intervals. Functions with a parameter `level` accept others.
+pub const LEVEL: f64 = 0.95;
 
 /// A sample of a metric over the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,8 +48,8 @@ pub fn summary(values: &[f64]) -> Option<MetricSummary> {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         libm::sqrt(squares / (n - 1) as f64)
     });
-    let ci95 = deviation.filter(|s| *s > 0.0 || sign_test(n).is_some());
-    let ci95 = ci95.map(|s| student95((n - 1) as f64) * s / libm::sqrt(n as f64));
+    let ci95 = deviation.filter(|s| *s > 0.0 || sign_test(n, LEVEL).is_some());
+    let ci95 = ci95.map(|s| student((n - 1) as f64, LEVEL) * s / libm::sqrt(n as f64));
     Some(MetricSummary { n, mean, deviation, ci95 })
 }
 
@@ -55,21 +58,27 @@ pub fn all_equal(values: &[f64]) -> bool {
     values.len() > 1 && values.iter().all(|v| *v == values[0])
 }
 
-/// Returns the two-sided 95 % quantile of Student's t with `freedom` degrees.
-pub fn student95(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
+/// Returns the two-sided quantile of Student's t with `freedom` degrees.
+pub fn student(freedom: f64, level: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(upper(level)))
 }
 
-/// Returns the 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992,
-/// *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None as in [`summary`].
-pub fn interval(values: &[f64]) -> Option<ConfidenceInterval> {
-    let MetricSummary { n, mean, deviation, ci95 } = summary(values)?;
-    let (s, n) = (deviation.filter(|_| ci95.is_some())?, n as f64);
+/// Returns the probability below the upper end of a two-sided interval.
+fn upper(level: f64) -> f64 {
+    0.5 + level / 2.0
+}
+
+/// Returns the interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992, *On
+/// the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None as in [`summary`].
+pub fn interval(values: &[f64], level: f64) -> Option<ConfidenceInterval> {
+    let MetricSummary { n, mean, deviation, .. } = summary(values)?;
+    let s = deviation.filter(|s| *s > 0.0 || sign_test(n, level).is_some())?;
+    let n = n as f64;
     if s == 0.0 {
         return Some([mean; 2]);
     }
     let cubes = values.iter().map(|v| (v - mean) / s).map(|z| z * z * z);
-    let (skewness, root, t) = (cubes.sum::<f64>() / n, libm::sqrt(n), student95(n - 1.0));
+    let (skewness, root, t) = (cubes.sum::<f64>() / n, libm::sqrt(n), student(n - 1.0, level));
     let a = skewness / 3.0;
     // Returns the t statistic whose transformed value is `q`.
     let inverse = |q: f64| {
@@ -91,30 +100,39 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<ConfidenceInterval>) {
     // Rounding must not add deviation to equal pairs.
     let equal = pairs.iter().all(|p| *p == pairs[0]);
     let deviations: Vec<f64> = pairs.iter().map(|(x, y)| if equal { 0.0 } else { (x - r * y) / b }).collect();
-    (r, interval(&deviations).map(|[from, to]| [r + from, r + to]))
+    (r, interval(&deviations, LEVEL).map(|[from, to]| [r + from, r + to]))
 }
 
 /// Ends of an interval.
 pub type ConfidenceInterval = [f64; 2];
 
-/// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
+/// Returns the median of values that are each given by two bounds, and its interval by the inverted sign test. The
 /// interval is the narrowest one between two sorted values, equally many places from either end, that contains the
-/// population median with a probability of at least 95 %. None with fewer than six values.
+/// population median with a probability of at least `level`. None if there are too few values: with fewer than six for
+/// 95 %.
 ///
 /// ```
-/// use roughlink_lab::statistics::median;
+/// use roughlink_lab::statistics::{LEVEL, median};
 ///
 /// let exact: Vec<[f64; 2]> = (1..=9).map(|i| [f64::from(i); 2]).collect();
-/// assert_eq!(median(&exact), Some(([5.0, 5.0], Some([2.0, 8.0]))));
-/// assert_eq!(median(&exact[..5]), Some(([3.0, 3.0], None))); // too few values for an interval
+/// assert_eq!(median(&exact, LEVEL), Some(([5.0, 5.0], Some([2.0, 8.0]))));
+/// assert_eq!(median(&exact[..5], LEVEL), Some(([3.0, 3.0], None))); // too few values for an interval
 /// ```
-pub fn median(values: &[ConfidenceInterval]) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
-    quantile(values, 0.5)
+pub fn median(
+    values: &[ConfidenceInterval],
+    level: f64,
+) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
+    quantile(values, 0.5, level)
 }
 
 /// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values it is interpolated
-/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval has an error of at most 2.5 %.
-pub fn quantile(values: &[ConfidenceInterval], q: f64) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
+/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval has an error of at most half of what
+/// `level` leaves, such as 2.5 % for 95 %.
+pub fn quantile(
+    values: &[ConfidenceInterval],
+    q: f64,
+    level: f64,
+) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
     let sorted = |end: usize| {
         let mut ends: Vec<f64> = values.iter().map(|v| v[end]).collect();
         ends.sort_by(f64::total_cmp);
@@ -129,39 +147,39 @@ pub fn quantile(values: &[ConfidenceInterval], q: f64) -> Option<(ConfidenceInte
     };
     // The number of values below the quantile is binomial.
     let below = Binomial::new(q, n as u64).ok()?;
-    let first = (0..n as u64).take_while(|k| below.cdf(*k) <= 0.025).count().checked_sub(1);
-    let last = (0..n).find(|k| below.cdf(*k as u64) >= 0.975);
+    let first = (0..n as u64).take_while(|k| below.cdf(*k) <= 1.0 - upper(level)).count().checked_sub(1);
+    let last = (0..n).find(|k| below.cdf(*k as u64) >= upper(level));
     Some(([at(&low), at(&high)], first.zip(last).map(|(first, last)| [low[first], high[last]])))
 }
 
 /// Returns how many of `n` sorted values may lie beyond either end of an interval that contains the median with a
-/// probability of 95 %. None if even the interval from the first to the last value is too narrow.
-fn sign_test(n: usize) -> Option<usize> {
+/// probability of `level`. None if even the interval from the first to the last value is too narrow.
+fn sign_test(n: usize, level: f64) -> Option<usize> {
     let below = Binomial::new(0.5, n as u64).ok()?;
-    (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 0.05).count().checked_sub(1)
+    (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 1.0 - level).count().checked_sub(1)
 }
 
-/// Returns the 95 % interval of a share, measured as `share` in `n` independent runs (Wilson 1927). The interval stays
+/// Returns the interval of a share, measured as `share` in `n` independent runs (Wilson 1927). The interval stays
 /// within 0 and 1 and does not vanish if all runs agree.
 ///
 /// ```
-/// use roughlink_lab::statistics::wilson;
+/// use roughlink_lab::statistics::{LEVEL, wilson};
 ///
 /// // Newcombe 1998, table I: 0 of 20 and 81 of 263.
-/// let [low, high] = wilson(0.0, 20);
+/// let [low, high] = wilson(0.0, 20, LEVEL);
 /// assert!(low.abs() < 1e-4 && (high - 0.1611).abs() < 1e-4);
-/// let [low, high] = wilson(81.0 / 263.0, 263);
+/// let [low, high] = wilson(81.0 / 263.0, 263, LEVEL);
 /// assert!((low - 0.2553).abs() < 1e-4 && (high - 0.3662).abs() < 1e-4);
 /// ```
-pub fn wilson(share: f64, n: usize) -> ConfidenceInterval {
-    let z = Normal::standard().inverse_cdf(0.975);
+pub fn wilson(share: f64, n: usize, level: f64) -> ConfidenceInterval {
+    let z = Normal::standard().inverse_cdf(upper(level));
     let (n, z2) = (n as f64, z * z);
     let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let half = z / (1.0 + z2 / n) * libm::sqrt(share * (1.0 - share) / n + z2 / (4.0 * n * n));
     [(middle - half).max(0.0), (middle + half).min(1.0)]
 }
 
-/// Returns the difference of two shares, `b - a`, and its 95 % interval computed from their intervals (Newcombe 1998:
+/// Returns the difference of two shares, `b - a`, and its interval computed from their intervals (Newcombe 1998:
 /// method 10, and for paired shares with the correlation `phi` of the pairs).
 pub fn difference_of_shares(
     (a, [a0, a1]): (f64, ConfidenceInterval),
@@ -216,7 +234,10 @@ mod tests {
     #[test]
     fn student_quantiles_match_the_tables() {
         for (freedom, t) in [(1.0, 12.706), (2.0, 4.303), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1e6, 1.960)] {
-            assert!((student95(freedom) - t).abs() < 5e-4, "{freedom}: {}", student95(freedom));
+            assert!((student(freedom, LEVEL) - t).abs() < 5e-4, "{freedom}: {}", student(freedom, LEVEL));
+        }
+        for (level, t) in [(0.9, 1.812), (0.99, 3.169)] {
+            assert!((student(10.0, level) - t).abs() < 5e-4, "{level}: {}", student(10.0, level));
         }
     }
 
@@ -242,7 +263,7 @@ mod tests {
     #[test]
     fn skewed_samples_have_asymmetric_intervals() {
         // Symmetric values have no skewness: the result is Student's interval.
-        let [from, to] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let [from, to] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0], LEVEL).unwrap();
         let half = summary(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap().ci95.unwrap();
         assert!((from - 3.0 + half).abs() < 1e-12 && (to - 3.0 - half).abs() < 1e-12, "{from} to {to}");
         // Hall 1992, equation 3, solved for the statistic and checked by insertion: T = (mean - end) / (s / sqrt n).
@@ -255,12 +276,13 @@ mod tests {
             let a = skewness / 3.0;
             t + a * t * t / root + a * a * cube(t) / 30.0 + skewness / (6.0 * root)
         };
-        let ends = interval(&values).unwrap();
+        let ends = interval(&values, LEVEL).unwrap();
         assert!((transformed(ends[0]) - 2.262_157).abs() < 1e-5, "{ends:?}");
         assert!((transformed(ends[1]) + 2.262_157).abs() < 1e-5, "{ends:?}");
         assert!(ends[1] - mean > 1.5 * (mean - ends[0]), "the long tail is above: {ends:?}");
         for n in 1..10 {
-            assert_eq!(interval(&vec![3.0; n]), (n >= 6).then_some([3.0; 2]), "{n}");
+            assert_eq!(interval(&vec![3.0; n], LEVEL), (n >= 6).then_some([3.0; 2]), "{n}");
+            assert_eq!(interval(&vec![3.0; n], 0.99), (n >= 8).then_some([3.0; 2]), "{n}");
         }
     }
 
@@ -276,7 +298,7 @@ mod tests {
 
     #[test]
     fn medians_have_sign_test_intervals() {
-        let median = |values: &[f64]| super::median(&values.iter().map(|v| [*v, *v]).collect::<Vec<_>>());
+        let median = |values: &[f64]| super::median(&values.iter().map(|v| [*v, *v]).collect::<Vec<_>>(), LEVEL);
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0, 1.0]), Some(([2.0, 2.0], None)));
         let up_to = |n: u32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
@@ -296,10 +318,10 @@ mod tests {
     fn quantiles_have_binomial_intervals() {
         let values: Vec<ConfidenceInterval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
         // Order statistics of 100 values around the 90th percentile: the 84th and 96th (binomial, 2.5 % at each end).
-        let ([low, high], interval) = quantile(&values, 0.9).unwrap();
+        let ([low, high], interval) = quantile(&values, 0.9, LEVEL).unwrap();
         assert!((low - 90.1).abs() < 1e-9 && low == high && interval == Some([84.0, 96.0]), "{low} {interval:?}");
-        assert_eq!(quantile(&values[..10], 0.9).unwrap().1, None, "ten values do not bound it from above");
-        assert_eq!(quantile(&[[1.0, 1.0], [2.0, f64::INFINITY]], 0.25).unwrap().0, [1.25, f64::INFINITY]);
+        assert_eq!(quantile(&values[..10], 0.9, LEVEL).unwrap().1, None, "ten values do not bound it from above");
+        assert_eq!(quantile(&[[1.0, 1.0], [2.0, f64::INFINITY]], 0.25, LEVEL).unwrap().0, [1.25, f64::INFINITY]);
     }
 
     #[test]
@@ -307,10 +329,10 @@ mod tests {
         // The last four of ten values have only lower bounds: the median is known, and the upper end is not.
         let mut values: Vec<ConfidenceInterval> = (1..=10).map(|i| [f64::from(i); 2]).collect();
         values[6..].iter_mut().for_each(|v| v[1] = f64::INFINITY);
-        assert_eq!(median(&values), Some(([5.5, 5.5], Some([2.0, f64::INFINITY]))));
+        assert_eq!(median(&values, LEVEL), Some(([5.5, 5.5], Some([2.0, f64::INFINITY]))));
         values[0] = [1.0, f64::INFINITY];
         values[1] = [2.0, f64::INFINITY];
-        assert_eq!(median(&values), Some(([5.5, f64::INFINITY], Some([2.0, f64::INFINITY]))));
+        assert_eq!(median(&values, LEVEL), Some(([5.5, f64::INFINITY], Some([2.0, f64::INFINITY]))));
     }
 
     #[test]
@@ -322,11 +344,11 @@ mod tests {
             (0.0, 20, 0.0, 0.1611),
             (1.0, 29, 0.0061, 0.1718),
         ] {
-            let [from, to] = wilson(hits / n as f64, n);
+            let [from, to] = wilson(hits / n as f64, n, LEVEL);
             assert!((from - low).abs() < 1e-4 && (to - high).abs() < 1e-4, "{hits} of {n}: {from} to {to}");
         }
         // Newcombe on differences, table II: 56 of 70 minus 48 of 80.
-        let of = |hits: f64, n: usize| (hits / n as f64, wilson(hits / n as f64, n));
+        let of = |hits: f64, n: usize| (hits / n as f64, wilson(hits / n as f64, n, LEVEL));
         let (d, [from, to]) = difference_of_shares(of(48.0, 80), of(56.0, 70), 0.0);
         assert!(
             (d - 0.2).abs() < 1e-12 && (from - 0.0524).abs() < 1e-4 && (to - 0.3339).abs() < 1e-4,

@@ -6,7 +6,7 @@ use crate::run::PyRun;
 use crate::scenario::{PyScenario, limits_of};
 use crate::table::{PyColumn, PyTable, reals, words};
 use arrow_array::Int64Array;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::error::LabError;
@@ -19,6 +19,7 @@ use roughlink_lab::kernel;
 use roughlink_lab::metric;
 use roughlink_lab::part::{self, Description, GridPart};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
+use roughlink_lab::statistics::{self, ConfidenceInterval};
 use roughlink_lab::store::{Records, Store, folder_of};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -226,31 +227,66 @@ pub(crate) fn metrics() -> String {
     json(&metric::list())
 }
 
-/// Returns the 97.5 % quantile of Student's distribution.
+/// Returns the two-sided quantile of Student's distribution.
 #[pyfunction]
-pub(crate) fn student95(freedom: f64) -> f64 {
-    roughlink_lab::statistics::student95(freedom)
+pub(crate) fn student(freedom: f64, level: f64) -> f64 {
+    statistics::student(freedom, level)
 }
 
-/// Returns the 95 % interval of the mean of differences.
+/// Returns the interval of the mean of differences.
 #[pyfunction]
-pub(crate) fn interval(values: Vec<f64>) -> Option<(f64, f64)> {
-    roughlink_lab::statistics::interval(&values).map(|[low, high]| (low, high))
+pub(crate) fn interval(values: Vec<f64>, level: f64) -> Option<(f64, f64)> {
+    statistics::interval(&values, level).map(|[low, high]| (low, high))
 }
 
-/// Returns the difference of two cells given as JSON, and the ends of its 95 % interval. Unknown values are `None`.
-/// Both ends are `None` if neither cell is random.
+/// Returns a quantile of values, some of which are lower bounds. `None` if it is one of the latter, or without values.
 #[pyfunction]
-pub(crate) fn difference(cell: &str, other: &str) -> PyResult<(Option<f64>, Option<f64>, Option<f64>)> {
-    let read = |text| serde_json::from_str::<Cell>(text).map_err(|e| PyValueError::new_err(e.to_string()));
-    let (cell, other) = (read(cell)?, read(other)?);
-    let Some(difference) = cell.difference(&other) else { return Ok((None, None, None)) };
+pub(crate) fn quantile(values: Vec<f64>, at_least: Vec<f64>, q: f64) -> Option<f64> {
+    let bounds = values.iter().map(|v| [*v, *v]).chain(at_least.iter().map(|v| [*v, f64::INFINITY]));
+    let ([low, high], _) = statistics::quantile(&bounds.collect::<Vec<_>>(), q, statistics::LEVEL)?;
+    (low == high).then_some(low)
+}
+
+type OptionalInterval = (Option<f64>, Option<f64>);
+
+/// Returns the interval of a cell given as JSON. Unknown ends are `None`.
+#[pyfunction]
+pub(crate) fn cell_interval(cell: &str, level: f64) -> PyResult<OptionalInterval> {
+    Ok(ends(cell_of(cell)?.interval_at(level)))
+}
+
+/// Returns the difference of two cells given as JSON, and the ends of its interval. Unknown values are `None`. Both
+/// ends are `None` if neither cell is random.
+#[pyfunction]
+pub(crate) fn difference(cell: &str, other: &str, level: f64) -> PyResult<(Option<f64>, OptionalInterval)> {
+    let (cell, other) = (cell_of(cell)?, cell_of(other)?);
+    let Some(difference) = cell.difference(&other, level) else { return Ok((None, (None, None))) };
     let random = !(cell.deterministic && other.deterministic);
-    let [low, high] = match difference.interval.filter(|_| random) {
-        Some(ends) => ends.map(|end| Some(end).filter(|end| end.is_finite())),
-        None => [None; 2],
-    };
-    Ok((difference.known(), low, high))
+    Ok((difference.known(), ends(difference.interval.filter(|_| random))))
+}
+
+fn cell_of(text: &str) -> PyResult<Cell> {
+    serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+fn ends(interval: Option<ConfidenceInterval>) -> OptionalInterval {
+    let [low, high] = interval.map_or([None; 2], |ends| ends.map(|end| Some(end).filter(|end| end.is_finite())));
+    (low, high)
+}
+
+/// Returns the statistics of a metric over the runs of a sweep's folder as JSON, also if the sweep did not ask for it.
+#[pyfunction]
+pub(crate) fn measure(py: Python<'_>, folder: PathBuf, metric: &str, max_runs: u64) -> PyResult<String> {
+    py.detach(|| {
+        guarded(|| {
+            let (mut plan, records) = folder::unfinished(&folder, max_runs)?;
+            plan.measure_only(metric).map_err(|e| {
+                let help = e.help().map_or_else(String::new, |help| format!("; {help}"));
+                PyErr::from(PyKeyError::new_err(format!("{metric} was not measured: {e}{help}")))
+            })?;
+            Ok(json(&plan.result(&records)))
+        })
+    })
 }
 
 /// Splits `KEY=A,B,...`, as given to `--set`, into the key and its values.

@@ -36,7 +36,9 @@ mod _native {
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{PyPlan, choices, difference, interval, merge, metrics, read, student95, sweep};
+    use crate::grid::{
+        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, student, sweep,
+    };
     #[pymodule_export]
     use crate::part::{Work, WorkerShare};
     #[pymodule_export]

@@ -91,6 +91,26 @@ impl PyTable {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// Creates a table. Each column has its name, type, unit, meaning and values.
+    #[staticmethod]
+    fn of(columns: Vec<(String, String, String, String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+        let mut arrays = Vec::with_capacity(columns.len());
+        for (_, kind, _, _, values) in &columns {
+            arrays.push(match &**kind {
+                "int" => Arc::new(values.extract::<Vec<Option<i64>>>()?.into_iter().collect::<Int64Array>()) as ArrayRef,
+                "float" => reals(values.extract::<Vec<Option<f64>>>()?),
+                "bool" => Arc::new(values.extract::<Vec<Option<bool>>>()?.into_iter().collect::<BooleanArray>()),
+                _ => words(values.extract::<Vec<Option<String>>>()?.iter().map(Option::as_deref)),
+            });
+        }
+        if arrays.iter().any(|array| array.len() != arrays[0].len()) {
+            return Err(PyValueError::new_err("the columns have different lengths"));
+        }
+        let headings = columns.iter().map(|(name, _, unit, meaning, _)| [name, unit, meaning].map(String::as_str));
+        let named = headings.zip(arrays).map(|([name, unit, meaning], values)| PyColumn { name, unit, meaning, values });
+        Ok(PyTable::from_columns(named.collect()))
+    }
+
     /// Reads a table from an Arrow IPC stream.
     #[staticmethod]
     fn from_ipc(bytes: &[u8]) -> PyResult<Self> {

@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::library::{Overrides, Parsed, ScenarioText};
 use crate::metric::{self, Metric, known};
 use crate::runner::{Job, carrier, kernel_release, key};
-use crate::statistics::{ConfidenceInterval, quantile, spearman, summary, wilson};
+use crate::statistics::{ConfidenceInterval, LEVEL, quantile, spearman, summary, wilson};
 use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::routing;
@@ -259,6 +259,15 @@ impl ExperimentPlan {
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
+    /// Selects one metric. Stored runs have all quantities, so that other metrics than the planned ones can be read.
+    ///
+    /// # Errors
+    /// Returns an error if the metric is unknown.
+    pub fn measure_only(&mut self, metric: &str) -> Result<(), LabError> {
+        self.experiment.metrics = vec![Metric::new(metric)?];
+        Ok(())
+    }
+
     /// Returns the experiment's identity. For a large grid it covers the cells that are read first and all axis values.
     pub fn identity(&self) -> Identity {
         let e = &self.experiment;
@@ -393,7 +402,7 @@ impl ExperimentPlan {
                 let known = samples.iter().map(|v| [*v, *v]);
                 let bounds: Vec<ConfidenceInterval> =
                     known.chain(at_least.iter().map(|v| [*v, f64::INFINITY])).collect();
-                quantile(&bounds, q)
+                quantile(&bounds, q, LEVEL)
             });
             let known = own.and_then(|([from, to], _)| (from == to).then_some(from));
             let bound = own.map(|([from, _], _)| from).filter(|_| known.is_none());
@@ -411,7 +420,7 @@ impl ExperimentPlan {
                 quantile: statistic,
                 bound,
                 ci95: spread.filter(|_| !share),
-                interval: mean.filter(|_| share).map(|s| wilson(s.mean, s.n)).or(own_interval),
+                interval: mean.filter(|_| share).map(|s| wilson(s.mean, s.n, LEVEL)).or(own_interval),
                 replicas: records.len() as u32,
                 cut: records.iter().filter(|r| metric.is_cut(r)).count() as u32,
                 samples,

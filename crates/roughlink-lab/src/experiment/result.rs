@@ -2,7 +2,10 @@
 //!
 //! These types are the `--json` of `reproduce` and `sweep`, the `results.json` of a folder, and the input of a report.
 
-use crate::statistics::{self, ConfidenceInterval, all_equal, correlation, difference_of_shares, interval, median};
+use crate::statistics::{
+    self, ConfidenceInterval, LEVEL, MetricSummary, all_equal, correlation, difference_of_shares, interval, median,
+    quantile, student, wilson,
+};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -198,10 +201,10 @@ impl Cell {
     }
 
     /// Returns mean and interval of the known values.
-    pub fn summary(&self) -> Option<statistics::MetricSummary> {
+    pub fn summary(&self) -> Option<MetricSummary> {
         let known = self.known();
         match self.deterministic {
-            true => known.first().copied().map(statistics::MetricSummary::exact),
+            true => known.first().copied().map(MetricSummary::exact),
             false => statistics::summary(&known),
         }
     }
@@ -216,10 +219,27 @@ impl Cell {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
     }
 
-    /// Returns the difference `self - other`, computed within replicas, which share their random numbers. None if no
+    /// Returns the confidence interval of a cell whose runs are random, at another level than the stored one.
+    pub fn interval_at(&self, level: f64) -> Option<ConfidenceInterval> {
+        if self.deterministic {
+            return None;
+        }
+        if let Some(q) = self.quantile {
+            let bounds: Vec<ConfidenceInterval> = self.by_replica().into_values().collect();
+            return quantile(&bounds, q, level)?.1;
+        }
+        if self.interval.is_some() {
+            return self.measured.map(|share| wilson(share, self.samples.len(), level));
+        }
+        let MetricSummary { n, mean, deviation, .. } = self.summary()?;
+        let half = student(n as f64 - 1.0, level) * deviation.filter(|s| *s > 0.0)? / libm::sqrt(n as f64);
+        Some([mean - half, mean + half])
+    }
+
+    /// Returns the difference `self - other` with its interval, computed within replicas, which share their random numbers. None if no
     /// replica has both values. The result is the mean of the differences, or their median if either cell is a median
     /// or has bounds. For shares of runs it is their difference, and for other quantiles it has no interval.
-    pub fn difference(&self, other: &Cell) -> Option<Difference> {
+    pub fn difference(&self, other: &Cell, level: f64) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
         let of = |value, interval: Option<ConfidenceInterval>, median| {
@@ -232,11 +252,14 @@ impl Cell {
                 return of([self.measured? - other.measured?; 2], None, false);
             }
             let each: Vec<ConfidenceInterval> = pairs.iter().map(|(a, b)| [a[0] - b[1], a[1] - b[0]]).collect();
-            let (value, interval) = median(&each)?;
+            let (value, interval) = median(&each, level)?;
             return of(value, interval, true);
         }
         let pairs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a[0], b[0])).collect();
-        let share = |c: &Cell| Some((c.measured?, c.interval.or(c.deterministic.then_some([c.measured?; 2]))?));
+        let share = |c: &Cell| {
+            let interval = c.interval.and_then(|_| c.interval_at(level));
+            Some((c.measured?, interval.or(c.deterministic.then_some([c.measured?; 2]))?))
+        };
         if self.interval.or(other.interval).is_some()
             && let (Some(a), Some(b)) = (share(self), share(other))
         {
@@ -245,7 +268,7 @@ impl Cell {
         }
         let each: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
         let mean = statistics::summary(&each)?.mean;
-        of([mean; 2], interval(&each).filter(|_| self.has_spread() && other.has_spread()), false)
+        of([mean; 2], interval(&each, level).filter(|_| self.has_spread() && other.has_spread()), false)
     }
 
     /// Returns the values of replicas that both cells have. A cell that is not random pairs with each of the other's.
@@ -280,7 +303,7 @@ impl Cell {
 pub struct Difference {
     /// Bounds of the difference; they are equal if it is known.
     pub value: ConfidenceInterval,
-    /// 95 % interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
+    /// Confidence interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
     pub interval: Option<ConfidenceInterval>,
     /// True for the median of the differences within replicas, false for their mean.
     pub median: bool,
@@ -326,7 +349,7 @@ pub struct Compared {
 impl Compared {
     /// Compares a cell with the first; None if no replica has both values.
     pub fn new(cell: &Cell, first: &Cell) -> Option<Compared> {
-        let d = cell.difference(first)?;
+        let d = cell.difference(first, LEVEL)?;
         Some(Compared {
             axes: cell.axes.clone(),
             metric: cell.metric.clone(),

@@ -5,6 +5,7 @@ use super::html::{escape, paragraphs, slug, with_interval};
 use super::view::{ViewDimension, dimensions, stacks};
 use crate::experiment::KERNEL;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
+use crate::statistics::LEVEL;
 use std::collections::BTreeMap;
 
 /// Returns the verdict: a sentence made from the figures of this run, and the paper's conclusion.
@@ -154,7 +155,7 @@ fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -
         |c: &Cell| choice.shipped.is_empty() || c.axes.get(&choice.axis).is_some_and(|a| choice.shipped.contains(a));
     let first = order.iter().position(|c| candidate(c))?;
     let best = order[first];
-    let differs = |c: &Cell| best.difference(c).and_then(|d| d.is_significant());
+    let differs = |c: &Cell| best.difference(c, LEVEL).and_then(|d| d.is_significant());
     let ahead = order[..first].iter().copied().filter(|c| differs(c) == Some(true)).collect();
     let rest: Vec<&Cell> = order[first + 1..].iter().copied().filter(|c| candidate(c)).collect();
     let alike: Vec<&Cell> = rest.iter().copied().filter(|c| differs(c) == Some(false)).collect();

@@ -3,7 +3,7 @@
 
 use super::{Claim, ComparisonKind, Statistic};
 use crate::experiment::result::{Cell, ClaimOutcome, ExperimentResult};
-use crate::statistics::{ConfidenceInterval, interval, median, ratio};
+use crate::statistics::{ConfidenceInterval, LEVEL, interval, median, ratio};
 use std::collections::BTreeMap;
 
 /// A value for each axis except the one with `a` and `b`.
@@ -66,7 +66,7 @@ impl Estimate {
 
     /// Returns the median of values that lie between these bounds.
     fn from_median(values: &[ConfidenceInterval], deterministic: bool) -> Option<Estimate> {
-        let (range, interval) = median(values)?;
+        let (range, interval) = median(values, LEVEL)?;
         let interval = if deterministic { Ok(range) } else { interval.ok_or(FEW_FOR_A_MEDIAN) };
         Some(Estimate { range, interval })
     }
@@ -247,7 +247,7 @@ impl Claim {
         if self.statistic == Statistic::Median {
             return paired_estimate(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
         }
-        let d = a.difference(b)?;
+        let d = a.difference(b, LEVEL)?;
         Some(Estimate { range: d.value, interval: d.interval.ok_or_else(|| reason_without_interval(a, Some(b))) })
     }
 
@@ -323,7 +323,7 @@ fn ratio_of_totals(cells: [&Cell; 4]) -> Option<Estimate> {
         return Some(Estimate { range: [f64::NEG_INFINITY, f64::INFINITY], interval: Err(ZERO_TOTAL) });
     }
     let relative = |row: &[f64; 4]| (0..4).map(|i| [1.0, -1.0, -1.0, 1.0][i] * row[i] / means[i]).sum();
-    let logarithm = interval(&rows.iter().map(relative).collect::<Vec<f64>>());
+    let logarithm = interval(&rows.iter().map(relative).collect::<Vec<f64>>(), LEVEL);
     let r = means[0] / means[1] / (means[2] / means[3]);
     let exact = cells.iter().all(|cell| cell.deterministic).then_some([r; 2]);
     let ends = exact.or(logarithm.map(|ends| ends.map(|end| r * libm::exp(end))));
