@@ -80,7 +80,7 @@ fn opened(plan: &ExperimentPlan, grid: &args::GridArgs, base: &Path) -> Result<S
     warn_of(plan, grid.form.quiet);
     let identity = plan.identity();
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(base, &identity));
-    Store::open_or_create(&folder, &identity)
+    part::open(plan, &folder)
 }
 
 /// Executes the runs of a part of a plan in the given folder, or in a default folder for this part.

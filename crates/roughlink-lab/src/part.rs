@@ -43,6 +43,19 @@ impl GridPart {
     }
 }
 
+/// Opens the run store of a sweep or comparison. The folder may have one of the same scenarios and keys with other
+/// values, metrics or replicas: its runs are reused, and the statistics will be those of `plan`.
+///
+/// # Errors
+/// Returns an error if the folder has other results, is in use, or cannot be read or written.
+pub fn open(plan: &ExperimentPlan, folder: &Path) -> Result<Store, LabError> {
+    let is_extension = || match (&plan.order, read(folder)) {
+        (Some(order), Ok(Some(known))) => order.extends(&known.order),
+        _ => false,
+    };
+    Store::open_or_create(folder, &plan.identity(), &is_extension)
+}
+
 /// Writes the description of a sweep or comparison into its folder.
 ///
 /// # Errors
@@ -273,7 +286,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
         damage.extend(part.damage().cloned());
         found.take(folder, part, &plan)?;
     }
-    let mut store = Store::open_or_create(output, &plan.identity())?;
+    let mut store = Store::open_or_create(output, &plan.identity(), &|| false)?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
     keep(&store, &PlanFile { parts: None, order })?;
     let (missing, parts) = found.put(&plan, &mut store, one)?;

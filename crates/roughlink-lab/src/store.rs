@@ -148,15 +148,22 @@ impl Store {
     }
 
     /// Opens the store of the experiment with this [identity](crate::experiment::ExperimentPlan::identity) and writes
-    /// the identity into the folder. Rejects a folder with results of another experiment or a paper, or with more runs
-    /// per cell. Removes the statistics of a folder with fewer, because it is unfinished until all runs are done.
-    pub fn open_or_create(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
+    /// the identity into the folder. Rejects a folder with results of a paper, and one with results of another
+    /// experiment or with more runs per cell unless `is_extension` permits it. Removes the statistics of the previous
+    /// experiment, because the folder is unfinished until all runs are done.
+    pub(crate) fn open_or_create(
+        folder: &Path,
+        identity: &Identity,
+        is_extension: &dyn Fn() -> bool,
+    ) -> Result<Store, LabError> {
         let others = || LabError::Usage {
-            message: format!("`{}` has the results of another experiment, or of more replicas", folder.display()),
-            help: "name another folder with -o, or remove this one".into(),
+            message: format!("`{}` has the results of another experiment", folder.display()),
+            help: "name another folder with -o, or remove this one; only values of the same keys, metrics and replicas \
+                   may differ"
+                .into(),
         };
         let known = || match identity_of(folder) {
-            Some(known) if !identity.continues(&known) => Err(others()),
+            Some(known) if !identity.continues(&known) && !is_extension() => Err(others()),
             known => Ok(known),
         };
         known()?;

@@ -6,7 +6,7 @@ use roughlink_lab::experiment::grid::{Grid, compare, sweep};
 use roughlink_lab::experiment::order::MAX_RUNS;
 use roughlink_lab::folder;
 use roughlink_lab::library::ScenarioText;
-use roughlink_lab::part::{DESCRIPTION, GridPart, merge};
+use roughlink_lab::part::{self, DESCRIPTION, GridPart, merge};
 use roughlink_lab::runner::{self, ENGINE, GridEnd};
 use roughlink_lab::store::{self, IDENTITY, RUNS, Store};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ fn plan(replicas: u32) -> ExperimentPlan {
 
 /// Describes a part in a folder and executes its runs.
 fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
-    let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
+    let mut store = part::open(plan, folder).unwrap();
     grid_part(part).describe(plan, &store).unwrap();
     let jobs = plan.jobs_at(grid_part(part).numbers(plan.runs()));
     let ending = runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
@@ -57,7 +57,7 @@ fn work(plan: &ExperimentPlan, part: &str, folder: &Path) {
 }
 
 fn run_all(plan: &ExperimentPlan, folder: &Path) -> Store {
-    let mut store = Store::open_or_create(folder, &plan.identity()).unwrap();
+    let mut store = part::open(plan, folder).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     store
 }
@@ -170,8 +170,45 @@ fn sweep_continued_with_more_replicas_is_unfinished() {
     let paper = root.path().join("paper");
     drop(Store::open(&paper).unwrap());
     fs::write(paper.join(store::RESULTS), "{}").unwrap();
-    assert!(matches!(Store::open_or_create(&paper, &few.identity()), Err(LabError::Usage { .. })));
+    assert!(matches!(part::open(&few, &paper), Err(LabError::Usage { .. })));
     assert!(paper.join(store::RESULTS).exists());
+}
+
+/// A folder takes other values of the same keys, other metrics and other replicas, and reuses its runs.
+#[test]
+fn sweep_is_extended_in_its_folder() {
+    let planned = |scenario: &str, key: &str, values: &[&str], replicas, metric: &str| {
+        let vary = [(key.to_owned(), values.iter().map(|v| (*v).to_owned()).collect())];
+        let set = vec![("flow.*.bytes".to_owned(), "100 kB".to_owned())];
+        let grid = Grid { set, replicas, metrics: vec![metric.to_owned()], ..Grid::default() };
+        sweep(ScenarioText::scenario(scenario).unwrap(), &vary, &grid).unwrap()
+    };
+    let run = |plan: &ExperimentPlan, folder: &Path| {
+        let mut store = part::open(plan, folder)?;
+        part::describe(plan, &store)?;
+        let mut kept = 0;
+        runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |p| kept = p.kept)?;
+        Ok::<_, LabError>((kept, folder::finish(plan, &store, "test")?.0))
+    };
+    let root = tempfile::tempdir().unwrap();
+    let (path, fresh) = (root.path().join("out"), root.path().join("fresh"));
+    let key = "link.wire.rate";
+    run(&planned("hello", key, &["5 Mbit/s", "10 Mbit/s"], 3, "throughput_mbps"), &path).unwrap();
+    let more = planned("hello", key, &["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"], 2, "timeouts");
+    let (kept, result) = run(&more, &path).unwrap();
+    assert_eq!((kept, result.cells.len()), (4, 3));
+    assert_eq!(result.cells, run(&more, &fresh).unwrap().1.cells);
+    assert_eq!(folder::grid(&path).unwrap().experiments[0].cells, result.cells);
+    // The first sweep has all its runs still.
+    let first = planned("hello", key, &["5 Mbit/s", "10 Mbit/s"], 3, "throughput_mbps");
+    assert_eq!(run(&first, &path).unwrap().0, 6);
+    for other in [
+        planned("hello", "link.wire.delay", &["5 ms", "10 ms"], 3, "throughput_mbps"),
+        planned("v2g-one-car", "link.plc.rate", &["5 Mbit/s", "10 Mbit/s"], 3, "throughput_mbps"),
+    ] {
+        let said = run(&other, &path).unwrap_err().to_string();
+        assert!(said.ends_with("has the results of another experiment"), "{said}");
+    }
 }
 
 #[test]
@@ -222,7 +259,7 @@ fn files_read_during_the_sweep_are_described_at_its_end() {
     let source = ScenarioText::scenario(home.join("s.toml").to_str().unwrap()).unwrap();
     let vary = [("link.l.timeline.file".to_owned(), names)];
     let plan = sweep(source, &vary, &Grid { replicas: 1, ..Grid::default() }).unwrap();
-    let mut store = Store::open_or_create(&path, &plan.identity()).unwrap();
+    let mut store = part::open(&plan, &path).unwrap();
     let mut description = grid_part("1002/1002").describe(&plan, &store).unwrap();
     let jobs = plan.jobs_at([0, 1001].into_iter());
     runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();

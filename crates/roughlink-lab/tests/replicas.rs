@@ -6,8 +6,7 @@ use roughlink_lab::experiment::grid::{Grid, compare, sweep};
 use roughlink_lab::experiment::result::{Cell, ExperimentResult};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::library::ScenarioText;
-use roughlink_lab::runner;
-use roughlink_lab::store::Store;
+use roughlink_lab::{part, runner};
 use std::sync::atomic::AtomicBool;
 
 const NOISE: &str = r#"{ kind = "burst", start = "0.5 %", length = [1, 4] }"#;
@@ -28,7 +27,7 @@ fn hello() -> ScenarioText {
 
 fn done(plan: &ExperimentPlan) -> (ExperimentResult, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open_or_create(folder.path(), &plan.identity()).unwrap();
+    let mut store = part::open(plan, folder.path()).unwrap();
     runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let columns = plan.columns(&store);
     assert!(columns.iter().all(|c| !matches!(&c.values, CellValues::Real(v) if v.iter().all(Option::is_none))));

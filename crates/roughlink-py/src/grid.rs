@@ -137,7 +137,7 @@ pub(crate) fn opened(
     folder: &Path,
     part: Option<GridPart>,
 ) -> Result<(Store, Description), LabError> {
-    let store = Store::open_or_create(folder, &plan.identity())?;
+    let store = part::open(plan, folder)?;
     let description = match part {
         None => part::describe(plan, &store)?,
         Some(part) => part.describe(plan, &store)?,

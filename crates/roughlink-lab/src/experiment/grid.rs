@@ -5,7 +5,7 @@
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};
 //! use roughlink_lab::library::ScenarioText;
-//! use roughlink_lab::{runner, store::Store};
+//! use roughlink_lab::{part, runner};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! let vary: [(String, Vec<String>); 2] = [
@@ -16,7 +16,7 @@
 //! assert_eq!(plan.runs(), 4);
 //!
 //! let folder = tempfile::tempdir().unwrap();
-//! let mut store = Store::open_or_create(folder.path(), &plan.identity())?;
+//! let mut store = part::open(&plan, folder.path())?;
 //! runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {})?;
 //! let result = plan.result(&store);
 //! assert_eq!(result.cells[1].axes["tcp.cc"], "cubic");

@@ -73,7 +73,27 @@ impl Default for Grid {
     }
 }
 
+impl GridKind {
+    /// Returns the name of the kind and the varied keys, in alphabetical order.
+    fn keys(&self) -> (&'static str, Vec<&str>) {
+        let (name, vary) = match self {
+            GridKind::Sweep { vary } => ("sweep", vary),
+            GridKind::Compare { vary, .. } => ("compare", vary),
+        };
+        let mut keys: Vec<&str> = vary.iter().map(|(key, _)| key.as_str()).collect();
+        keys.sort_unstable();
+        (name, keys)
+    }
+}
+
 impl Order {
+    /// Returns true if the two differ at most in the values of their keys, in metrics and in replicas.
+    pub(crate) fn extends(&self, known: &Order) -> bool {
+        let texts = |order: &Order| order.scenarios.iter().map(|scenario| scenario.text.clone()).collect::<Vec<_>>();
+        let fixed = |order: &Order| (order.grid.set.clone(), order.grid.seed, order.grid.on_kernel);
+        texts(self) == texts(known) && fixed(self) == fixed(known) && self.kind.keys() == known.kind.keys()
+    }
+
     pub(super) fn new(kind: GridKind, scenarios: Vec<ScenarioText>, grid: &Grid) -> Order {
         Order { engine: engine_of(grid.on_kernel), kind, scenarios, grid: grid.clone() }
     }
