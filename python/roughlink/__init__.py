@@ -19,7 +19,7 @@ from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
 from ._estimate import Estimate
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
-from ._scenario import RoughlinkWarning, Scenario, algorithms, load, metrics, run, scenario, scenarios, schema
+from ._scenario import RoughlinkWarning, Scenario, algorithms, load, metrics, quantity, run, scenario, scenarios, schema
 from ._experiment import Experiment
 from ._sweep import Sweep, merge, sweep
 from ._folder import Paper, read
@@ -53,6 +53,7 @@ __all__ = [
     "load",
     "merge",
     "metrics",
+    "quantity",
     "read",
     "register",
     "run",

@@ -35,9 +35,12 @@ __all__ = [
     "metrics",
     "names",
     "quantile",
+    "quantity",
     "read",
     "register",
     "schema",
+    "split_list",
+    "stored_run",
     "student",
     "sweep",
 ]
@@ -78,6 +81,7 @@ class Scenario:
     @staticmethod
     def from_json(json: str, name: str, folder: str | PathLike[str] | None) -> Scenario: ...
     def set(self, pairs: list[tuple[str, str]]) -> Scenario: ...
+    def get(self, key: str) -> str | None: ...
     def parts(self) -> tuple[str, str, PathLike[str] | None, bool, list[tuple[str, str]], list[tuple[str, str]]]: ...
     def run(
         self,
@@ -85,6 +89,16 @@ class Scenario:
         series: tuple[str, int] | None,
         limits: tuple[int | None, int | None],
         cc: Sequence[tuple[str, Callable[[Flow], object]]],
+    ) -> Run: ...
+    def save(
+        self,
+        folder: str | PathLike[str],
+        replica: int,
+        series: tuple[str, int],
+        limits: tuple[int | None, int | None],
+        cc: Sequence[tuple[str, Callable[[Flow], object]]],
+        captures: bool,
+        force: bool,
     ) -> Run: ...
 
 @final
@@ -353,7 +367,9 @@ def merge(
 ) -> tuple[PathLike[str], str, Table]: ...
 def metrics() -> str: ...
 def names() -> list[str]: ...
+def quantity(text: str) -> float: ...
 def schema() -> str: ...
+def split_list(text: str) -> list[str]: ...
 def sweep(
     scenario: Scenario,
     vary: list[tuple[str, list[str]]],
@@ -370,5 +386,6 @@ def cell_interval(cell: str, level: float) -> tuple[float | None, float | None]:
 def difference(
     cell: str, other: str, level: float
 ) -> tuple[float | None, tuple[float | None, float | None]]: ...
+def stored_run(folder: str | PathLike[str], row: int, max_runs: int) -> tuple[Scenario, int] | None: ...
 def measure(folder: str | PathLike[str], metric: str, max_runs: int) -> str: ...
 def read(folder: str | PathLike[str], most: int, max_runs: int) -> Run | tuple[str, Table | None, int | None]: ...

@@ -7,14 +7,18 @@ scenarios read.
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from os import PathLike
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import _native
+from ._scenario import warn
 
 Report = Callable[[int, int, int, int, int], object]
 
@@ -27,7 +31,10 @@ def work(
     address: str | None,
     report: Report,
 ) -> tuple[PathLike[str], str, _native.Table]:
-    """Executes the missing runs of a plan on the cluster at `address`. Returns the same as `_native.Plan.work`."""
+    """Executes the missing runs of a plan on the cluster at `address`. Returns the same as `_native.Plan.work`.
+
+    Raises `RoughlinkError` if no connection to the cluster is made.
+    """
     try:
         ray: Any = import_module("ray")
     except ImportError as e:
@@ -47,11 +54,61 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    ray.init(address=address, log_to_driver=False)
     try:
+        _connect(ray, address)
         yield
     finally:
         ray.shutdown()
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    cluster = "a Ray cluster"
+    advice = "start one with `ray start --head`, or give the address of a head node that this machine can reach"
+    try:
+        found = _resolve(address)
+        if found is not None:
+            cluster = f"the Ray cluster at `{found.removeprefix('//')}`"
+            _probe(found)
+        advice = (
+            "use the same versions of Ray and Python on all machines, and run this on a node of the cluster or "
+            "connect to `ray://HOST:10001`"
+        )
+        ray.init(address=address, log_to_driver=False)
+    except Exception as e:
+        why = getattr(e, "strerror", None) or e
+        raise _native.RoughlinkError(f"no connection to {cluster}: {why}\nhelp: {advice}") from e
+
+
+def _resolve(address: str | None) -> str | None:
+    """Returns the URL that `ray.init` connects to, ``//HOST:PORT`` or ``ray://HOST:PORT``.
+
+    Returns ``None`` if Ray starts a new cluster on this machine. Raises `ConnectionError` if ``auto`` finds no cluster
+    and `ValueError` if the address is invalid.
+    """
+    if address in (None, "auto"):
+        address = os.environ.get("RAY_ADDRESS") or address
+    if address is not None and "://" in address:
+        return address
+    try:
+        found: str | None = import_module("ray._private.services").canonicalize_bootstrap_address(address)
+    except ConnectionError as e:
+        raise ConnectionError("none runs on this machine") from e
+    except (ImportError, AttributeError):
+        return None  # another version of Ray, whose addresses cannot be checked
+    return None if found is None else f"//{found}"
+
+
+def _probe(url: str) -> None:
+    """Raises `OSError` if no gRPC server answers at `url`. `ray.init` would try for a quarter of an hour."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port or _CLIENT_PORT), _ANSWER_S) as stream:
+        if os.environ.get("RAY_USE_TLS", "").lower() in ("1", "true"):
+            return
+        # The kernel accepts connections even for a stopped process. Both ends of HTTP/2 begin with SETTINGS
+        # (RFC 9113, section 3.4).
+        stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)
+        if stream.makefile("rb").read(len(_SETTINGS))[3:4] != _SETTINGS[3:4]:
+            raise ConnectionError("the server at this port is not Ray")
 
 
 class _Driver:
@@ -65,6 +122,9 @@ class _Driver:
         self.task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_runs)
         self.under_way: dict[Any, int] = {}
         """Cost of each task in progress."""
+        self.first: Any = None
+        """Task that ends as soon as the cluster has a CPU for this sweep."""
+        self.waiting_since = time.monotonic()
         self.files = -1
         self.described: Any = None
         self.digest = ""
@@ -77,11 +137,13 @@ class _Driver:
         more = True
         try:
             while more or self.under_way:
-                room = self.jobs or 2 * max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
+                cpus = int(self.ray.cluster_resources().get("CPU", 0))
+                room = self.jobs or 2 * max(cpus, 1)
                 while more and len(self.under_way) < room:
                     more = self.give()
                 if self.under_way:
                     self.take(timeout=1.0)
+                    self.warn_if_waiting(cpus)
                 self.report(*self.todo.progress())
         except BaseException:
             self.end()
@@ -106,9 +168,24 @@ class _Driver:
             description = self.todo.description()
             self.digest = hashlib.sha256(description).hexdigest()
             self.described = self.ray.put(description)
+        if self.first is None:
+            self.first = self.ray.remote(num_cpus=1)(_started).remote()
         # Ray does not resolve a reference inside a list, so a worker fetches the description only once (`_runs`).
         self.under_way[self.task.remote([self.described], self.digest, numbers)] = cost
         return True
+
+    def warn_if_waiting(self, cpus: int) -> None:
+        """Warns each minute while the cluster has none of its `cpus` for this sweep."""
+        now = time.monotonic()
+        if cpus > 0 and (self.seconds > 0 or self.ray.wait([self.first], timeout=0)[0]):
+            self.waiting_since = now
+        elif now - self.waiting_since > _WAIT_S:
+            self.waiting_since = now
+            state = f"all {cpus} CPUs are in use" if cpus else "no node has a CPU"
+            warn([
+                f"no task has started on the Ray cluster for {_WAIT_S:.0f} s: {state}\n"
+                "help: wait for other programs on the cluster, add nodes, or stop with Ctrl-C and repeat the call later"
+            ])
 
     def take(self, timeout: float) -> None:
         """Keeps the results that have arrived; waits up to `timeout` s for the first."""
@@ -146,8 +223,13 @@ class _Driver:
                 self.take(timeout=0)
         except Exception:
             pass  # The caller raises the original error.
-        for task in self.under_way:
-            self.ray.cancel(task, force=True)
+        for task in [self.first, *self.under_way]:
+            if task is not None:
+                self.ray.cancel(task, force=True)
+
+
+def _started() -> None:
+    """Task that has ended if the cluster has had a CPU for it."""
 
 
 _shares: dict[str, _native.Share] = {}
@@ -170,3 +252,11 @@ little."""
 _MOST_RUNS = 1000
 _RETRIES = 10
 _FETCH_S = 10.0
+_ANSWER_S = 15.0
+"""Time limit for the head node to accept a connection, and again to answer, s."""
+_CLIENT_PORT = 10001
+"""Default port of addresses with ``ray://``."""
+_WAIT_S = 60.0
+"""Time without a CPU after which the driver warns, s."""
+_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""Empty SETTINGS frame of HTTP/2 (RFC 9113, section 6.5)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 class Run:
     """Result of a run. Pickling includes the series, which are first read from the folder if necessary."""
 
-    def __init__(self, native: _native.Run) -> None:
+    def __init__(self, native: _native.Run, again: Callable[..., Run] | None = None) -> None:
         self._native = native
+        self._again = again
         self._series: dict[str, _native.Table | None] = {}
 
     @cached_property
@@ -75,6 +78,38 @@ class Run:
                 else f"{folder} has no series `{table}`"
             )
         return Table(native) if columns is None else Table(native.select(columns))
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        sample: str = "0 s",
+        captures: bool = True,
+        force: bool = False,
+    ) -> Run:
+        """Writes the results into a folder, with series and captures, as of ``roughlink run -o``. For this, the run is
+        simulated again: :meth:`Scenario.run` with a `folder` simulates only once.
+
+        Args:
+            folder: The folder, which must be new or empty.
+            sample: Minimum time between rows of the same flow or link direction in the series.
+            captures: Write a capture (pcapng) for each node.
+            force: Replace the results of another run in `folder`.
+
+        Returns:
+            The run in the folder, whose series are read from there.
+
+        Raises:
+            ValueError: The run was read from a folder or unpickled, or the second run had another result because its
+                Python algorithm is not deterministic.
+            RoughlinkError: The folder is not empty or cannot be written.
+        """
+        if self._again is None:
+            raise ValueError("only a run made by this process can be saved: run its scenario with folder=...")
+        saved = self._again(folder=folder, sample=sample, captures=captures, force=force)
+        if {**saved.result, "wall_s": 0} != {**self.result, "wall_s": 0}:
+            raise ValueError(f"the second run had another result, now in {folder}: a Python algorithm is random")
+        return saved
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Plots the throughput of transfers over time: the mean of each hundredth of the run, in Mbit/s. Needs

@@ -7,11 +7,12 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from html import escape
 from math import isfinite
 from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex, SupportsInt, Union
+from typing import Any, SupportsFloat, SupportsIndex, SupportsInt, Union
 
 from . import _native
 from ._cc import Maker, bound, place, register_from
@@ -78,6 +79,16 @@ class Scenario:
             key = {key: value}  # type: ignore[dict-item]
         return _made(self._native.set([(name, text_of(each, name)) for name, each in key.items()]))
 
+    def __getitem__(self, key: str) -> Any:
+        """Returns the value of a key: as written, or else the one that applies, such as ``s["tcp.min_rto"]`` of the
+        stack. Returns ``None`` if the key is absent and has no default. Paths are those of :meth:`set`, without ``*``.
+
+        Raises:
+            KeyError: The scenario cannot have such a key.
+        """
+        found = self._native.get(key)
+        return None if found is None else json.loads(found)
+
     def run(
         self,
         *,
@@ -88,6 +99,9 @@ class Scenario:
         max_series: SupportsIndex = 4_000_000_000,
         max_events: SupportsIndex | None = None,
         cc: Mapping[str, Maker] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        captures: bool = True,
+        force: bool = False,
     ) -> Run:
         """Simulates the scenario without blocking other Python threads. Ctrl-C ends a run in the main thread; runs in
         other threads continue to their end.
@@ -101,9 +115,14 @@ class Scenario:
             max_series: Limit for the series, bytes; a row of a flow takes about 150.
             max_events: Limit for the number of events; none by default.
             cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.
+            folder: Folder for the results, with series and captures, as of ``roughlink run -o``
+                (``docs/reference/results.md``). Series are then read from there. The manifest has no command line.
+            captures: Write a capture (pcapng) for each node into `folder`.
+            force: Replace the results of another run in `folder`.
 
         Raises:
             ScenarioError: A flow has no path.
+            RoughlinkError: The folder is not empty or cannot be written.
             LimitError: The run exceeds `max_memory`, `max_series` or `max_events`.
             ValueError: A number is out of range.
             KeyboardInterrupt: Ctrl-C was pressed.
@@ -113,7 +132,12 @@ class Scenario:
         mine = bound(self._native.algorithms, cc)
         kept = (sample, whole(max_series, "max_series")) if series else None
         limits = (optional(max_memory, "max_memory"), optional(max_events, "max_events"))
-        return Run(self._native.run(whole(replica, "replica", 2**32 - 1), kept, limits, mine))
+        number = whole(replica, "replica", 2**32 - 1)
+        if folder is not None:
+            all_series = (sample, whole(max_series, "max_series"))
+            return Run(self._native.save(folder, number, all_series, limits, mine, captures, force))
+        again = partial(self.run, replica=number, max_memory=max_memory, max_events=max_events, cc=cc)
+        return Run(self._native.run(number, kept, limits, mine), again)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._native.parts() == other._native.parts()
@@ -191,6 +215,19 @@ def metrics() -> list[dict[str, str]]:
     return found
 
 
+def quantity(value: str | SupportsFloat) -> float:
+    """Returns the number of a quantity in base units: s, bit/s, B or packets. A percentage becomes a share, and a
+    plain number is returned unchanged.
+
+        >>> quantity("10 Mbit/s") * quantity("20 ms") / 8       # bandwidth-delay product, B
+        25000.0
+
+    Raises:
+        ValueError: The text is not a number with a known unit.
+    """
+    return _native.quantity(value) if isinstance(value, str) else float(value)
+
+
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of scenario files."""
     found: dict[str, Any] = json.loads(_native.schema())
@@ -207,6 +244,9 @@ def run(
     max_series: SupportsIndex = 4_000_000_000,
     max_events: SupportsIndex | None = None,
     cc: Mapping[str, Maker] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    captures: bool = True,
+    force: bool = False,
 ) -> Run:
     """Creates a scenario (:func:`scenario`) and runs it with the options of :meth:`Scenario.run`."""
     return scenario(what).run(
@@ -217,6 +257,9 @@ def run(
         max_series=max_series,
         max_events=max_events,
         cc=cc,
+        folder=folder,
+        captures=captures,
+        force=force,
     )
 
 

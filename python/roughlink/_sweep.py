@@ -7,15 +7,19 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _native
 from ._cc import Maker, register
 from ._experiment import Experiment
-from ._scenario import Scenario, Value, optional, text_of, warn, whole
+from ._run import Run
+from ._scenario import Scenario, Value, optional, warn, whole
 from ._scenario import scenario as scenario_of
-from ._table import Table
+from ._table import Column, Table
+from ._vary import Values, axes_of, versioned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +52,92 @@ class Sweep(Experiment):
         if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
             raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
         return found["metrics"][0], found["cells"]
+
+    def scenario(self, row: SupportsIndex) -> Scenario:
+        """Returns the scenario of a row of `runs`, with the values of that run. ``runs["replica"][row]`` is its
+        replica.
+
+        Raises:
+            IndexError: There is no such row.
+            RoughlinkError: The folder was removed.
+        """
+        return self._stored(row)[0]
+
+    def rerun(
+        self, row: SupportsIndex, *, series: bool = True, sample: str = "0 s", max_series: SupportsIndex = 4_000_000_000
+    ) -> Run:
+        """Simulates the run of a row of `runs` again, with the same result, for the series that a sweep does not keep.
+
+        Args:
+            row: Number of the row.
+            series: As for :meth:`Scenario.run`.
+            sample: As for :meth:`Scenario.run`.
+            max_series: As for :meth:`Scenario.run`.
+
+        Raises:
+            IndexError: There is no such row.
+            ValueError: The runs were carried by a kernel, and simulating them gives other results.
+            RoughlinkError: The folder was removed, or has runs of another version.
+        """
+        if "kernel" in self.result["stacks"]:
+            raise ValueError("the runs were carried by a kernel, so they cannot be simulated again")
+        scenario, replica = self._stored(row)
+        return scenario.run(replica=replica, series=series, sample=sample, max_series=max_series)
+
+    def series(
+        self,
+        name: str,
+        *,
+        sample: str = "0 s",
+        rows: Iterable[SupportsIndex] | None = None,
+        jobs: SupportsIndex | None = None,
+    ) -> Table:
+        """Simulates runs again (:meth:`rerun`) and returns a series of all.
+
+        Args:
+            name: Name of the series or column, as for :meth:`Run.series`.
+            sample: Minimum time between rows of the same flow or link direction.
+            rows: Rows of `runs`, by default all.
+            jobs: Number of parallel runs, by default the number of processors.
+
+        Returns:
+            The series one after the other. Before the columns of the series, each row has ``row``, the number of its
+            row in `runs`, and the values of the varied keys and the replica.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        chosen = list(range(len(self.runs))) if rows is None else [index(row) for row in rows]
+        keys = [column for column in self.runs.columns if column.name in {*self._axes(), "replica"}]
+
+        def one(row: int) -> Table:
+            return self.rerun(row, sample=sample).series(name)
+
+        with ThreadPoolExecutor(optional(jobs, "jobs") or os.cpu_count() or 1) as pool:
+            tables = list(pool.map(one, chosen))
+        if not tables:
+            raise ValueError("no rows were chosen")
+        labels = [Column("row", "int", "", "number of the row in `runs`"), *keys]
+        values: list[list[Any]] = [[] for _ in (*labels, *tables[0])]
+        for row, table in zip(chosen, tables, strict=True):
+            at = [row, *(self.runs[row][key.name] for key in keys)]
+            for column, value in zip(values, at):
+                column.extend([value] * len(table))
+            for column, name_of in zip(values[len(labels) :], table):
+                column.extend(table[name_of])
+        headings = [*labels, *tables[0].columns]
+        return Table.of([(*heading, column) for heading, column in zip(headings, values, strict=True)])
+
+    def _axes(self) -> set[str]:
+        names = [axis["name"] for axis in self.result["axes"]]
+        return {*names, *(f"axis.{name}" for name in names)}
+
+    def _stored(self, row: SupportsIndex) -> tuple[Scenario, int]:
+        number = range(len(self.runs))[index(row)]
+        found = _native.stored_run(self.folder, number, max(self.planned, 1))
+        if found is None:
+            raise IndexError(f"{self.folder} has no run {number} any more")
+        return Scenario(found[0]), found[1]
 
     def plot(
         self,
@@ -91,7 +181,7 @@ class Sweep(Experiment):
 
 def sweep(
     what: Scenario | str | os.PathLike[str] | Mapping[str, Any],
-    vary: Mapping[str, Value | Iterable[Value]],
+    vary: Mapping[str, Values] | Sequence[Mapping[str, Value]],
     *,
     replicas: SupportsIndex = 3,
     metrics: str | Sequence[str] = (),
@@ -115,12 +205,16 @@ def sweep(
         what: The scenario, in any form that :func:`scenario` accepts.
         vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value applies to all runs. Keys
             separated by commas vary together: ``{"link.plc.rate,link.plc.queue": [["5 Mbit/s", "50 pkt"], ["10 Mbit/s",
-            "100 pkt"]]}``.
+            "100 pkt"]]}``. A function computes the value from those of other keys, varied or not: ``{"link.plc.rate":
+            ["5 Mbit/s", "10 Mbit/s"], "link.plc.queue": lambda at: f"{round(rl.quantity(at['link.plc.rate']) / 1e5)}
+            pkt"}``. Or a list with the values of all keys for each combination: ``[{"tcp.cc": "cubic", "seed": 1},
+            {"tcp.cc": "bbr", "seed": 2}]``.
         replicas: Runs of each combination, each with different random numbers.
         metrics: Names of metrics (``roughlink metric list``), by default the usual ones for the flows.
         seed: Seed of all random streams, instead of the scenario's.
         folder: Result folder. By default a folder below ``results``: the one that already has this sweep, or a new one.
-            If the folder has the same sweep with fewer replicas, the missing replicas are added.
+            The folder may have an earlier sweep of the same scenario and keys with other values, metrics or replicas:
+            its runs are reused.
         jobs: Number of parallel runs, by default the number of processors. On Ray, number of tasks in progress, by
             default twice the number of CPUs of the cluster.
         progress: Show progress on standard error: on terminals and in notebooks in one line, elsewhere (a log) in a
@@ -161,18 +255,9 @@ def sweep(
     if cc and (engine == "ray" or stack is not None):
         raise ValueError("cc needs engine='local' and a simulated stack: a class exists only in this process")
     own = _registered(cc)
-    versioned = {name: full for name, (full, _) in own.items()}
     given = scenario_of(what)
-    varied = [(key, _values(key, values)) for key, values in vary.items()]
-    for name in versioned:
-        if any("," in key for key, _ in varied):
-            raise ValueError("cc does not work with keys that vary together")
-        if not any(name in values for key, values in varied if key.split(".")[-1] == "cc"):
-            raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
-    varied = [
-        (key, [versioned.get(value, value) if key.split(".")[-1] == "cc" else value for value in values])
-        for key, values in varied
-    ]
+    axes = versioned(axes_of(given, vary), {name: full for name, (full, _) in own.items()})
+    varied = [axis.texts() for axis in axes]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
     most = optional(max_memory, "max_memory")
     replicas = whole(replicas, "replicas", 2**32 - 1)
@@ -273,17 +358,3 @@ class _Progress:
     def end(self) -> None:
         if self.said and self.replaces:
             print(file=sys.stderr)
-
-
-def _values(key: str, values: Any) -> list[str]:
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
-        return [text_of(cast(Value, values), key)]
-    found = [text_of(value, key) for value in values]
-    if not found:
-        raise ValueError(f"{key} has no values")
-    twice = {value for value in found if found.count(value) > 1}
-    if twice:
-        raise ValueError(f"{key} has a value twice: {', '.join(sorted(twice))}")
-    return found

@@ -263,3 +263,54 @@ def test_partly_failed_sweep_shows_the_other_runs(tmp_path: Path) -> None:
     # A second call continues after the finished runs.
     again = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
     assert again.summary() == whole.summary() and len(again.runs) == 4
+
+
+def test_runs_are_saved_as_by_the_command(command: Command, tmp_path: Path) -> None:
+    s = rl.load("hello").set("flow.download.bytes", "200 kB")
+    run = s.run(replica=3)
+    saved = run.save(tmp_path / "saved")
+    command("run", "hello", "--set", "flow.download.bytes=200 kB", "--replica", "3", "-o", "theirs", "-q", cwd=tmp_path)
+    theirs = rl.read(tmp_path / "theirs")
+    assert isinstance(theirs, rl.Run) and timeless(saved.result) == timeless(theirs.result) == timeless(run.result)
+    assert saved.series("cwnd")["cwnd_bytes"] == theirs.series("cwnd")["cwnd_bytes"]
+    names = {path.name for path in (tmp_path / "theirs").iterdir()}
+    assert names == {path.name for path in (tmp_path / "saved").iterdir()} and any(n.endswith("pcapng") for n in names)
+    for name in names:
+        if name.endswith(("pcapng", "csv", "parquet")):
+            assert (tmp_path / "saved" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes(), name
+    with pytest.raises(rl.RoughlinkError, match=r"not\W+empty"):
+        s.run(folder=tmp_path / "saved")
+    again = s.run(folder=tmp_path / "saved", force=True, captures=False, sample="1 s")
+    assert len(again.series("cwnd")) < len(theirs.series("cwnd"))
+    assert not any(path.name.endswith("pcapng") for path in (tmp_path / "saved").iterdir())
+    with pytest.raises(ValueError, match="only a run made by this process"):
+        theirs.save(tmp_path / "other")
+    with pytest.raises(ValueError, match="only a run made by this process"):
+        pickle.loads(pickle.dumps(run)).save(tmp_path / "other")
+
+
+class Failing(rl.CongestionControl):
+    """Fails in the middle."""
+
+    count = 0
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        Failing.count += 1
+        if flow.now > 0.2:
+            raise RuntimeError("in the middle")
+        self.cwnd += flow.mss * (1 + Failing.count % 7)
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        pass
+
+
+def test_python_algorithms_can_be_saved(tmp_path: Path) -> None:
+    rl.register("failing", Failing)
+    s = rl.load("hello").set({"tcp.cc": "failing", "flow.download.bytes": "2 MB"})
+    with pytest.raises(RuntimeError, match="in the middle"):
+        s.run(folder=tmp_path / "failed")
+    assert not (tmp_path / "failed" / "summary.json").exists()
+    with pytest.raises(ValueError, match="a Python algorithm is random"):
+        s.set("flow.download.bytes", "50 kB").run().save(tmp_path / "random")
+    with pytest.raises(rl.LimitError):
+        s.set("tcp.cc", "cubic").run(folder=tmp_path / "limited", max_events=100)

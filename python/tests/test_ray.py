@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ import pytest
 
 import roughlink as rl
 from conftest import default_signals
-from roughlink import _native
+from roughlink import _native, _ray
 from roughlink.__main__ import main
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -169,6 +170,42 @@ def test_unknown_engine_lists_the_known_ones() -> None:
         rl.sweep("hello", {}, engine="dask")
 
 
+def test_missing_cluster_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    monkeypatch.setattr(_ray, "_ANSWER_S", 1.0)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    def refuse(address: str, *reasons: str) -> None:
+        with pytest.raises(rl.RoughlinkError, match="no connection to") as error:
+            rl.sweep("hello", {}, folder=tmp_path / "x", engine="ray", ray_address=address)
+        assert any(reason in str(error.value) for reason in reasons), error.value
+        assert "\nhelp: start one with `ray start --head`" in str(error.value)
+
+    with socket.create_server(("", 0)) as server:
+        silent = f"127.0.0.1:{server.getsockname()[1]}"
+        refuse(silent, "timed out")  # as a firewall, or a head node that does not run
+        refuse(f"ray://{silent}", "timed out")
+
+        def greet() -> None:
+            with server.accept()[0] as stream:
+                stream.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+                stream.recv(100)
+
+        # The two connections before are still in the queue.
+        for _ in range(2):
+            server.accept()[0].close()
+        threading.Thread(target=greet, daemon=True).start()
+        refuse(silent, "not Ray")
+    refuse(silent, "refused")
+    refuse(f"ray://{silent}", "refused")
+    refuse("head.invalid:6379", "head.invalid")
+    refuse("head.invalid", "Invalid address")
+    monkeypatch.setenv("RAY_ADDRESS", silent)
+    refuse("auto", "refused")
+    # The folder is not in use.
+    rl.sweep("hello", {}, folder=tmp_path / "x")
+
+
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Starts a cluster of two nodes with one processor each. A test may remove the second node, `victim`."""
@@ -225,6 +262,26 @@ def test_failures_on_workers_reach_the_caller(tmp_path: Path, cluster: Any) -> N
         rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x", engine="ray", max_memory=10_000)
     # Runs that did not fail are kept, and the folder is no longer in use.
     rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x")
+
+
+def test_busy_cluster_is_reported(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ray, "_WAIT_S", 0.5)
+    ray: Any = pytest.importorskip("ray")
+    free = tmp_path / "free"
+
+    def occupy(number: int) -> None:
+        (tmp_path / f"{number}").touch()
+        while not free.exists():
+            time.sleep(0.02)
+
+    others = [ray.remote(num_cpus=1)(occupy).remote(number) for number in range(2)]
+    while not all((tmp_path / f"{number}").exists() for number in range(2)):
+        time.sleep(0.02)
+    threading.Timer(3.0, free.touch).start()
+    with pytest.warns(rl.RoughlinkWarning, match="no task has started .*: all 2 CPUs are in use"):
+        found = rl.sweep("hello", {}, replicas=2, folder=tmp_path / "x", engine="ray")
+    assert len(found.runs) == 2
+    ray.get(others)
 
 
 def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> None:

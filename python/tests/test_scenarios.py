@@ -188,3 +188,37 @@ def test_lists_match_the_command(command: Command, tmp_path: Path) -> None:
 
     built_in = [each for each in rl.algorithms() if each["source"] != "a Python class"]
     assert built_in == listed("cc", "list") and rl.metrics() == listed("metric", "list")
+
+
+def test_keys_have_the_value_that_applies() -> None:
+    s = rl.load("three-cars").set({"flow.car2.cc": "wave", "link.segment.queue": "50 pkt"})
+    assert s["tcp.cc"] == "newreno" and s["flow.car1.cc"] == "newreno" and s["flow.car2.cc"] == "wave"
+    assert s["link.segment.queue"] == "50 pkt" and s["link.1.rate"] == "10 Mbit/s"
+    assert s["link.segment.kind"] == "pipe" and s["flow.car1.start"] == "0 s" and s["seed"] == 1
+    assert s["link.segment.noise.mean"] == "1 %" and s["link.segment.noise"]["length"] == [1, 4]
+    assert s.set("tcp.stack", "rfc")["tcp.min_rto"] == "1 s"
+    assert s["tcp.cc_params"] is None and s["flow.car2.bytes"] is None
+    assert rl.load("hello").set("link.wire.noise", "heavy")["link.wire.noise.class"] == "heavy"
+    # An algorithm may require another value than its stack has; then the flows do not agree.
+    assert s["tcp.min_rto"] == "200 ms"
+    assert s.set("tcp.cc", "wave").set("flow.car2.cc", "wave")["tcp.min_rto"] == "1 s"
+    for wrong, said in [
+        ("tcp.ccc", "did you mean `cc`"),
+        ("link.plc.rate", "use one of `internet`, `segment`"),
+        ("seed.x", "not a table"),
+        ("tcp", "is a table"),
+        ("gateway.0.kind", "has no gateway"),
+        ("a..b", "invalid path"),
+    ]:
+        with pytest.raises(KeyError, match=said):
+            s[wrong]
+
+
+def test_quantities_have_base_units() -> None:
+    for text, number in [
+        ("10 ms", 0.01), ("5 Mbit/s", 5e6), ("2 MB", 2e6), ("50 pkt", 50), ("2 %", 0.02), ("3", 3), ("1.5 KiB", 1536)
+    ]:
+        assert rl.quantity(text) == pytest.approx(number), text
+    assert rl.quantity(7) == 7
+    with pytest.raises(ValueError, match="`fast` is not a quantity"):
+        rl.quantity("fast")

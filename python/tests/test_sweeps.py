@@ -221,8 +221,7 @@ def test_more_replicas_are_added(scenario: Path, tmp_path: Path) -> None:
     assert (len(few.runs), len(many.runs)) == (8, 12)
     for before, after in zip(few.result["cells"], many.result["cells"], strict=True):
         assert after["samples"][:2] == before["samples"] and len(after["samples"]) == 3
-    with pytest.raises(rl.RoughlinkError, match=r"more\W+replicas"):
-        rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "out")
+    assert rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "out").summary() == few.summary()
 
 
 def test_invalid_sweeps_are_refused(
@@ -394,11 +393,9 @@ def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: 
     assert [stored] == alone.flows["throughput_mbps"]
     assert swept("v1").result == first.result and made[-1] == 0
     assert isinstance(rl.read(tmp_path / "out"), rl.Sweep)
-    # Another version runs again, and needs another folder: it is another sweep.
-    with pytest.raises(rl.RoughlinkError, match="other results|another"):
-        swept("v2")
-    swept("v2", "next")
-    assert made[-1] == 8
+    # Another version runs again.
+    assert swept("v2").runs["tcp.cc"][0] == "halving-v2" and made[-1] == 8
+    assert swept("v1").result == first.result and made[-1] == 0
     Halving.fails = True
     try:
         with pytest.raises(ZeroDivisionError, match="on purpose"):
@@ -410,8 +407,6 @@ def test_sweeps_take_python_algorithms_with_a_version(scenario: Path, tmp_path: 
         rl.sweep(given, {"tcp.cc": ["cubic"]}, cc={"halving": (Halving, "v1")})
     with pytest.raises(ValueError, match="cc needs engine='local'"):
         rl.sweep(given, vary, cc={"halving": (Halving, "v1")}, engine="ray")
-    with pytest.raises(ValueError, match="vary together"):
-        rl.sweep(given, {"tcp.cc,flow.*.bytes": [["halving", "1 MB"]]}, cc={"halving": (Halving, "v1")})
     wrong: Any = {"halving": Halving}
     with pytest.raises(TypeError, match="a class and a version"):
         rl.sweep(given, vary, cc=wrong)
@@ -440,7 +435,100 @@ def test_keys_separated_by_commas_vary_together(scenario: Path, command: Command
     words = ["sweep", "cable.toml", "--set", f'{keys}=["5 Mbit/s","50 pkt"],["10 Mbit/s","100 pkt"]']
     words += ["--set", "tcp.cc=newreno,cubic", "--replicas", "2", "--quiet", "--json", "-o", "command"]
     assert results(command(*words, cwd=tmp_path))["cells"] == swept.result["cells"]
-    with pytest.raises(rl.RoughlinkError, match="are 2 keys"):
+    with pytest.raises(ValueError, match="are 2 keys"):
         rl.sweep(rl.load(scenario), {keys: [["5 Mbit/s"], ["6 Mbit/s"]]})
     with pytest.raises(rl.RoughlinkError, match="`link.plc.rate` is varied twice"):
         rl.sweep(rl.load(scenario), {**vary, "link.plc.rate": ["1 Mbit/s", "2 Mbit/s"]})
+
+
+def test_folder_takes_other_values_metrics_and_replicas(scenario: Path, tmp_path: Path) -> None:
+    first = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
+    more = {**VARY, "link.plc.noise.loss": ["0.5 %", "2 %", "4 %"]}
+    before = runs(tmp_path / "out")
+    second = rl.sweep(rl.load(scenario), more, replicas=2, folder=tmp_path / "out", metrics="timeouts")
+    after = runs(tmp_path / "out")
+    assert len(before) == 16 and len(after) == 20 and before.items() < after.items()
+    fresh = rl.sweep(rl.load(scenario), more, replicas=2, folder=tmp_path / "fresh", metrics="timeouts")
+    assert second.summary() == fresh.summary() and second.runs == fresh.runs
+    assert rl.read(tmp_path / "out").summary() == fresh.summary()  # type: ignore[union-attr]
+    assert rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out").summary() == first.summary()
+    with pytest.raises(rl.RoughlinkError, match="results of another experiment"):
+        rl.sweep(rl.load(scenario), {"link.plc.delay": ["1 ms", "2 ms"]}, folder=tmp_path / "out")
+
+
+def test_functions_compute_values_from_those_of_other_keys(scenario: Path, tmp_path: Path) -> None:
+    def bdp(at: Any) -> str:
+        packets = rl.quantity(at["link.plc.rate"]) * 2 * rl.quantity(at["link.plc.delay"]) / 8 / 1500
+        return f"{max(round(packets), 1)} pkt"
+
+    s = rl.load(scenario)
+    rates = ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"]
+    vary: dict[str, Any] = {"link.plc.queue": bdp, "tcp.cc": ["cubic", "bbr"], "link.plc.rate": rates}
+    swept = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
+    assert {axis["name"] for axis in swept.result["axes"]} == {"tcp.cc", "link.plc.rate,link.plc.queue"}
+    assert swept.summary(by="link.plc.rate,link.plc.queue")["link.plc.rate,link.plc.queue"] == [
+        "5 Mbit/s, 8 pkt", "10 Mbit/s, 17 pkt", "20 Mbit/s, 33 pkt"
+    ]
+    for row in range(len(swept.runs)):
+        made = swept.scenario(row)
+        assert made["link.plc.queue"] == bdp(made)
+    # A function of two axes joins them.
+    both = {"link.plc.delay": ["1 ms", "10 ms"], "link.plc.rate": rates[:2], "link.plc.queue": bdp}
+    joined = rl.sweep(s, both, replicas=1, folder=tmp_path / "both")
+    (axis,) = joined.result["axes"]
+    assert axis["name"] == "link.plc.delay,link.plc.rate,link.plc.queue" and len(axis["values"]) == 4
+    # Without other keys it is a constant.
+    fixed = rl.sweep(s, {"tcp.cc": ["cubic", "bbr"], "link.plc.queue": lambda at: "9 pkt"}, folder=tmp_path / "fixed")
+    assert [axis["name"] for axis in fixed.result["axes"]] == ["tcp.cc"] and fixed.scenario(0)["link.plc.queue"] == "9 pkt"
+
+
+def test_rows_list_the_combinations(scenario: Path, tmp_path: Path) -> None:
+    s = rl.load(scenario)
+    rows = [
+        {"tcp.cc": "mine", "link.plc.rate": "5 Mbit/s", "seed": 7},
+        {"tcp.cc": "bbr", "link.plc.rate": "7 Mbit/s", "seed": "8"},
+    ]
+    swept = rl.sweep(s, rows, replicas=2, folder=tmp_path / "out", cc={"mine": (Gentle, "v1")})
+    assert len(swept.runs) == 4
+    assert [swept.scenario(row)["link.plc.rate"] for row in range(4)] == ["5 Mbit/s"] * 2 + ["7 Mbit/s"] * 2
+    assert swept.scenario(0)["tcp.cc"] == "mine-v1" and swept.scenario(3)["seed"] == 8
+    for wrong, said in [
+        ([{"seed": 1}, {"tcp.cc": "bbr"}], "different keys"),
+        ([{"seed": 1}, {"seed": 1}], "a value twice"),
+        ({"seed,tcp.cc": [[1, "bbr"], [2]]}, "expected a list of as many values"),
+        ({"seed": []}, "no values"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            rl.sweep(s, wrong, folder=tmp_path / "wrong")
+
+
+class Gentle(rl.CongestionControl):
+    """Reno without a decrease."""
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        if ack.may_grow:
+            self.cwnd += flow.mss * ack.acked / self.cwnd
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        pass
+
+
+def test_runs_of_a_sweep_can_be_repeated_with_series(scenario: Path, tmp_path: Path) -> None:
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "out")
+    for row in (0, 3, -1):
+        again = swept.rerun(row)
+        assert again.result["flows"][0]["throughput_mbps"] == swept.runs[row]["throughput_mbps"]
+        assert len(again.series("cwnd")) > 10
+    both = swept.series("cwnd", sample="100 ms", rows=[1, 6])
+    assert list(both)[:5] == ["row", "tcp.cc", "link.plc.noise.loss", "replica", "time_ns"]
+    assert set(both["row"]) == {1, 6} and set(both["tcp.cc"]) == {"newreno", "cubic"}
+    part = swept.rerun(6, sample="100 ms").series("cwnd")
+    first = both["row"].index(6)
+    assert both["cwnd_bytes"][first:] == part["cwnd_bytes"] and both["time_ns"][first:] == part["time_ns"]
+    assert len(set(swept.series("delivered_bytes", sample="1 s")["row"])) == 8
+    with pytest.raises(IndexError):
+        swept.rerun(8)
+    # An unfinished sweep has the rows of its finished runs.
+    part2 = rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "part", part="2/3")
+    assert [part2.scenario(row)["tcp.cc"] for row in range(len(part2.runs))] == part2.runs["tcp.cc"]
+    assert part2.rerun(1).result["replica"] == part2.runs["replica"][1]

@@ -53,7 +53,8 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
     ends
 }
 
-fn bind_to(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>, ends: &ExceptionObserver) {
+/// Makes the flows of a scenario use these classes. `ends` keeps an exception.
+pub(crate) fn bind_to(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>, ends: &ExceptionObserver) {
     for (name, class) in classes {
         let class = Arc::new(class);
         for cc in scenario.flows.iter_mut().filter_map(FlowSpec::cc_mut).filter(|cc| cc.name == name) {

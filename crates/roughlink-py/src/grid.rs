@@ -265,6 +265,30 @@ pub(crate) fn difference(cell: &str, other: &str, level: f64) -> PyResult<(Optio
     Ok((difference.known(), ends(difference.interval.filter(|_| random))))
 }
 
+/// Returns the scenario and the replica of a row of the table of runs of a sweep's folder.
+#[pyfunction]
+pub(crate) fn stored_run(
+    py: Python<'_>,
+    folder: PathBuf,
+    row: usize,
+    max_runs: u64,
+) -> PyResult<Option<(PyScenario, u32)>> {
+    py.detach(|| {
+        guarded(|| {
+            let (plan, records) = folder::unfinished(&folder, max_runs)?;
+            // In a finished folder each job has a row.
+            let job = match folder::kind(&folder)? {
+                folder::FolderKind::Grid => plan.jobs_at(row..row + 1).flatten().next(),
+                _ => plan.jobs().flatten().filter(|job| records.get(&job.key).is_some()).nth(row),
+            };
+            let order = plan.portable();
+            let given = order.iter().flat_map(|order| &order.scenarios).filter_map(|s| s.folder.as_ref());
+            let files = given.flat_map(|folder| folder.given.clone()).collect();
+            Ok(job.map(|job| (PyScenario::stored(job.scenario, files), job.replica)))
+        })
+    })
+}
+
 fn cell_of(text: &str) -> PyResult<Cell> {
     serde_json::from_str(text).map_err(|e| PyValueError::new_err(e.to_string()))
 }

@@ -37,14 +37,14 @@ mod _native {
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
     use crate::grid::{
-        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, student, sweep,
+        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, stored_run, student, sweep,
     };
     #[pymodule_export]
     use crate::part::{Work, WorkerShare};
     #[pymodule_export]
     use crate::run::PyRun;
     #[pymodule_export]
-    use crate::scenario::{PyScenario, names, schema};
+    use crate::scenario::{PyScenario, names, quantity, schema, split_list};
     #[pymodule_export]
     use crate::table::PyTable;
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! A run and its results.
 
-use crate::cc::bind;
+use crate::cc::{ExceptionObserver, bind, bind_to};
 use crate::error::{FailureReason, guarded, usage};
 use crate::table::{PyColumn, PyTable, SeriesBuffer, TooLong, flags, integers, reals, words};
 use pyo3::exceptions::PyValueError;
@@ -11,6 +11,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
 use roughlink_lab::folder;
+use roughlink_lab::output::{OutputError, OutputSettings, run_to_folder};
 use roughlink_lab::quantity::QUANTITIES;
 use roughlink_lab::runner::timed;
 use std::collections::HashMap;
@@ -124,6 +125,37 @@ impl PyRun {
                 ends.raised().map_or(run, |e| Err(e.into()))
             }
         }
+    }
+}
+
+impl PyRun {
+    /// Runs the scenario and writes its results into a folder; series are read from there, with at most `most` bytes.
+    pub(crate) fn save(
+        py: Python<'_>,
+        scenario: &Arc<Scenario>,
+        (replica, limits, cc): (u32, RunLimits, Vec<(String, Py<PyAny>)>),
+        (folder, most): (&Path, u64),
+        settings: &OutputSettings,
+    ) -> Result<Self, FailureReason> {
+        let stop = Arc::new(AtomicBool::new(false));
+        // An exception stops the run, which then leaves no results.
+        let ends = ExceptionObserver::of_sweep(Arc::clone(&stop));
+        let in_python = !cc.is_empty();
+        let mut scenario = Scenario::clone(scenario);
+        bind_to(&mut scenario, cc, &ends);
+        let scenario = Arc::new(scenario);
+        let options = RunOptions { replica, limits, stop: Some(Arc::clone(&stop)), ..RunOptions::default() };
+        let work = || run_to_folder(&scenario, options, folder, settings);
+        let done = if in_python { py.detach(work) } else { py.detach(|| watched(&stop, work))? };
+        if let Some(e) = ends.raised() {
+            return Err(e.into());
+        }
+        done.map_err(|e| match e {
+            OutputError::Network(e) => e.into(),
+            OutputError::Exceeded(e) => e.into(),
+            e => FailureReason::from(e),
+        })?;
+        PyRun::read(folder, most)
     }
 }
 

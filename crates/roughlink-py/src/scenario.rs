@@ -2,13 +2,16 @@
 
 use crate::error::{FailureReason, guarded, usage};
 use crate::run::{PyRun, Wanted};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::net::RunLimits;
 use roughlink_core::scenario::Scenario;
-use roughlink_core::units::Time;
+use roughlink_core::units::{Bytes, Packets, Rate, Share, Time};
 use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::library::{self, Overrides, Parsed, ScenarioFolder, ScenarioText, Texts};
+use roughlink_lab::output::{CaptureSettings, OutputSettings};
+use roughlink_lab::runner::ENGINE;
 use roughlink_scenario::Warning;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +29,14 @@ pub(crate) struct PyScenario {
 }
 
 impl PyScenario {
+    /// Creates a scenario from one that was read, with the files that it reads.
+    pub(crate) fn stored(scenario: Arc<Scenario>, files: Texts) -> Self {
+        let folder = ScenarioFolder { given: files.clone(), ..ScenarioFolder::default() };
+        let (name, text) = (scenario.name.clone(), scenario.source.clone());
+        let source = ScenarioText { name, text, folder: Some(folder) };
+        PyScenario { source, overrides: Vec::new(), scenario, warnings: Vec::new(), files }
+    }
+
     fn new(source: ScenarioText, overrides: Overrides) -> Result<Self, FailureReason> {
         let Parsed { scenario, warnings, files, .. } = source.parse(&overrides)?;
         Ok(PyScenario { source, overrides, scenario: Arc::new(scenario), warnings, files })
@@ -70,6 +81,15 @@ impl PyScenario {
     fn set(&self, pairs: Overrides) -> PyResult<Self> {
         let overrides = self.overrides.iter().cloned().chain(pairs).collect();
         guarded(|| PyScenario::new(self.source.clone(), overrides))
+    }
+
+    /// Returns the value of a key as JSON: as written, or else the one that applies; `None` if there is none.
+    fn get(&self, key: &str) -> PyResult<Option<String>> {
+        let found = roughlink_scenario::value(&self.scenario, key).map_err(|problem| {
+            let help = problem.help.map_or_else(String::new, |help| format!(": {help}"));
+            PyKeyError::new_err(format!("{}{help}", problem.message))
+        })?;
+        Ok(found.map(|value| serde_json::to_string(&value).expect("a value has a JSON form")))
     }
 
     /// Returns the arguments of `from_text` that recreate this scenario, even without its folder.
@@ -152,17 +172,50 @@ impl PyScenario {
         cc: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<PyRun> {
         guarded(|| {
-            let sampled = |(sample, most): (String, u64)| match sample.parse::<Time>() {
-                Ok(time) => Ok((time, most)),
-                Err(e) => Err(usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'")),
-            };
+            let sampled = |(sample, most): (String, u64)| Ok::<_, FailureReason>((interval(&sample)?, most));
             let series = series.map(sampled).transpose()?;
-            let usual = limits_of(limits.0);
-            let limits = RunLimits { events: limits.1.unwrap_or(usual.events), ..usual };
-            let wanted = Wanted { replica, series, limits, cc };
+            let wanted = Wanted { replica, series, limits: run_limits(limits), cc };
             PyRun::new(py, &self.scenario, wanted)
         })
     }
+
+    /// Runs the scenario and writes its results into a folder, as `roughlink run -o` does. `series` is as for `run`.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of a Python method")]
+    fn save(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        replica: u32,
+        series: (String, u64),
+        limits: (Option<u64>, Option<u64>),
+        cc: Vec<(String, Py<PyAny>)>,
+        captures: bool,
+        force: bool,
+    ) -> PyResult<PyRun> {
+        guarded(|| {
+            let settings = OutputSettings {
+                sample: interval(&series.0)?,
+                capture: captures.then(CaptureSettings::default),
+                force,
+                revision: Some(ENGINE.into()),
+                ..OutputSettings::default()
+            };
+            PyRun::save(py, &self.scenario, (replica, run_limits(limits), cc), (&folder, series.1), &settings)
+        })
+    }
+}
+
+/// Reads the minimum time between rows of a series.
+fn interval(sample: &str) -> Result<Time, FailureReason> {
+    sample.parse().map_err(|e| {
+        usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'").into()
+    })
+}
+
+/// Returns the limits with a maximum memory in bytes and a maximum number of events.
+fn run_limits((bytes, events): (Option<u64>, Option<u64>)) -> RunLimits {
+    let usual = limits_of(bytes);
+    RunLimits { events: events.unwrap_or(usual.events), ..usual }
 }
 
 /// Returns the limits of a run with at most this much memory in bytes.
@@ -174,6 +227,27 @@ pub(crate) fn limits_of(max_memory: Option<u64>) -> RunLimits {
 #[pyfunction]
 pub(crate) fn names() -> Vec<String> {
     library::names("scenarios")
+}
+
+/// Returns the number of a quantity in s, bit/s, B or packets, or as a share.
+#[pyfunction]
+pub(crate) fn quantity(text: &str) -> PyResult<f64> {
+    let plain = text.trim().parse().ok();
+    let time = || text.parse().map(Time::as_secs_f64).ok();
+    let rate = || text.parse().map(|Rate(bits)| bits as f64).ok();
+    let bytes = || text.parse().map(|Bytes(bytes)| bytes as f64).ok();
+    let packets = || text.parse().map(|Packets(packets)| packets as f64).ok();
+    let share = || text.parse().map(|Share(share)| share).ok();
+    plain.or_else(time).or_else(rate).or_else(bytes).or_else(packets).or_else(share).ok_or_else(|| {
+        let help = "write a time, rate, size or percentage with its unit, such as '10 ms'";
+        PyValueError::new_err(format!("`{text}` is not a quantity: {help}"))
+    })
+}
+
+/// Splits a text at the commas outside brackets and quotes.
+#[pyfunction]
+pub(crate) fn split_list(text: &str) -> Vec<String> {
+    roughlink_scenario::split_list(text).0.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the JSON Schema of scenario files.

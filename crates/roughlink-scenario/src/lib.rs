@@ -47,6 +47,7 @@ mod examine;
 mod file;
 mod flow;
 mod gateway;
+mod get;
 mod greenphy;
 mod hdplc;
 mod kinds;
@@ -77,6 +78,7 @@ mod timeline;
 mod voip;
 mod web;
 
+pub use get::value;
 pub use kinds::resolve as definition;
 pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, clipped, list, nearest};
 pub use schema::schema;

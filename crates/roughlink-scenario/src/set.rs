@@ -346,7 +346,7 @@ fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
 }
 
 /// Returns the parts of a path; a quoted part may contain dots.
-fn segments(path: &str) -> Result<Vec<String>, Problem> {
+pub(super) fn segments(path: &str) -> Result<Vec<String>, Problem> {
     let mut all = vec![String::new()];
     let mut quote = None;
     for c in path.chars() {

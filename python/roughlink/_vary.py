@@ -1,0 +1,141 @@
+"""Axes of a sweep, from the values that a caller gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Union
+
+from . import _native
+from ._scenario import Scenario, Value, text_of
+
+At = Mapping[str, Any]
+"""Values of one combination: those given for the varied keys, and those of the scenario for other keys."""
+Values = Union[Value, Iterable[Value], Callable[[At], Value]]
+"""Values of a key: one, several, or a function that computes the value from those of other keys."""
+
+
+class Axis:
+    """Keys that vary together, and their values."""
+
+    def __init__(self, keys: Sequence[str], points: Sequence[Sequence[Any]]) -> None:
+        self.keys, self.points = tuple(keys), [tuple(point) for point in points]
+
+    def texts(self) -> tuple[str, list[str]]:
+        """Returns the key and the values as for `--set`.
+
+        Raises:
+            ValueError: There are no values, or one occurs twice.
+        """
+        name = ",".join(self.keys)
+        if len(self.keys) == 1:
+            found = [text_of(point[0], name) for point in self.points]
+        else:
+            each = [[text_of(value, key) for key, value in zip(self.keys, point)] for point in self.points]
+            found = [json.dumps(texts, ensure_ascii=False) for texts in each]
+        if not found:
+            raise ValueError(f"{name} has no values")
+        twice = {value for value in found if found.count(value) > 1}
+        if twice:
+            raise ValueError(f"{name} has a value twice: {', '.join(sorted(twice))}")
+        return name, found
+
+
+class _Combination(Mapping[str, Any]):
+    """One combination of values, which notes the keys that were read."""
+
+    def __init__(self, scenario: Scenario, values: Mapping[str, Any], read: set[str]) -> None:
+        self._scenario, self._values, self._read = scenario, values, read
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._values:
+            return self._scenario[key]
+        self._read.add(key)
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def axes_of(scenario: Scenario, vary: Mapping[str, Values] | Sequence[Mapping[str, Value]]) -> list[Axis]:
+    """Returns the axes for the argument `vary` of :func:`sweep`.
+
+    A function becomes a part of the axis whose keys it reads. If it reads keys of several axes, they become one.
+
+    Raises:
+        ValueError: The rows of a list have different keys, a value of keys that vary together does not have their
+            number, or a function reads a key that another function computes later.
+    """
+    if not isinstance(vary, Mapping):
+        rows = list(vary)
+        keys = list(rows[0]) if rows else []
+        if any(set(row) != set(keys) for row in rows):
+            raise ValueError(f"the rows of vary have different keys; expected {', '.join(keys)} in each")
+        return [Axis(keys, [[row[key] for key in keys] for row in rows])] if keys else []
+    axes = [_given(name, values) for name, values in vary.items() if not callable(values)]
+    for name, function in vary.items():
+        if callable(function):
+            axes = _computed(scenario, axes, name, function)
+    return axes
+
+
+def _given(name: str, values: Any) -> Axis:
+    keys = [key.strip() for key in _native.split_list(name)]
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+        values = [values]
+    if len(keys) == 1:
+        return Axis(keys, [[value] for value in values])
+    points = list(values)
+    for point in points:
+        if isinstance(point, (str, Mapping)) or not isinstance(point, Sequence) or len(point) != len(keys):
+            raise ValueError(f"{name} are {len(keys)} keys; expected a list of as many values, not {point!r}")
+    return Axis(keys, points)
+
+
+def _computed(scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], Value]) -> list[Axis]:
+    """Adds a key that a function computes."""
+    read: set[str] = set()
+    found = []
+    for points in product(*(axis.points for axis in axes)):
+        values = {key: value for axis, point in zip(axes, points) for key, value in zip(axis.keys, point)}
+        found.append((points, function(_Combination(scenario, values, read))))
+    joined = [axis for axis in axes if read.intersection(axis.keys)]
+    at = [n for n, axis in enumerate(axes) if axis in joined]
+    merged: dict[str, tuple[Any, ...]] = {}
+    for points, value in found:
+        chosen = [value for n in at for value in points[n]]
+        merged.setdefault(text_of(chosen), (*chosen, value))
+    whole = Axis([*(key for axis in joined for key in axis.keys), name], list(merged.values()))
+    first = at[0] if at else len(axes)
+    others = [axis for axis in axes if axis not in joined]
+    return [*others[:first], whole, *others[first:]]
+
+
+def versioned(axes: list[Axis], names: Mapping[str, str]) -> list[Axis]:
+    """Replaces the names of algorithms in `names`.
+
+    Raises:
+        ValueError: No value has such a name.
+    """
+    used = set()
+
+    def replaced(key: str, value: Any) -> Any:
+        if key.split(".")[-1] != "cc" or not isinstance(value, str) or value not in names:
+            return value
+        used.add(value)
+        return names[value]
+
+    made = [
+        Axis(axis.keys, [[replaced(key, value) for key, value in zip(axis.keys, point)] for point in axis.points])
+        for axis in axes
+    ]
+    for name in names:
+        if name not in used:
+            raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
+    return made
