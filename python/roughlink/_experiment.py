@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._estimate import Estimate
 from ._scenario import Value, text_of
 from ._table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Experiment:
@@ -26,9 +29,68 @@ class Experiment:
         return [metric["name"] for metric in self.result["metrics"]]
 
     def unit(self, key: str) -> str | None:
-        """Returns the common unit of a key's values. Only a :class:`Sweep` has units; otherwise returns ``None``."""
-        del key
-        return None
+        """Returns the common unit of a key's values, which is empty for plain numbers. Returns ``None`` if values are
+        not numbers or their units differ."""
+        values = [value for axis in self.result["axes"] if axis["name"] == key for value in axis["values"]]
+        if not values or any(value.get("number") is None for value in values):
+            return None
+        units = {value["value"].strip().lstrip("0123456789.+-eE").strip() for value in values}
+        return units.pop() if len(units) == 1 else None
+
+    def curves(self) -> Table:
+        """Returns the curves of an experiment whose figure has some, such as windows over time.
+
+        Returns:
+            A row for each point: ``stack``, ``label``, ``metric``, ``replica`` (missing for a mean over replicas), ``x``
+            and ``y``. Units are those of the figure and of the metric.
+        """
+        points = [(c, x, y) for c in self.result["curves"] for x, y in zip(c["x"], c["y"], strict=True)]
+        words = [(name, "str", "", meaning, [c[name] for c, _, _ in points]) for name, meaning in (
+            ("stack", "stack of the curve; empty for a function"), ("label", "name of the curve"),
+            ("metric", "name of the quantity y"),
+        )]  # fmt: skip
+        figure = self.result["figure"]
+        return Table.of(
+            [
+                *words,
+                ("replica", "int", "", "number of the run", [c["replica"] for c, _, _ in points]),
+                ("x", "float", "", figure["x_label"], [x for _, x, _ in points]),
+                ("y", "float", "", figure["y_label"], [y for _, _, y in points]),
+            ]
+        )
+
+    def plot(
+        self,
+        metric: str | None = None,
+        *,
+        x: str | None = None,
+        by: str | Sequence[str] | None = None,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Plots means with their 95 % intervals, one line per combination of the other keys. Crosses are the published
+        values of a paper. If it ran on several stacks, only the first is shown, unless `by` has ``"stack"``. An
+        experiment of curves over time has a line for each curve. Needs matplotlib.
+
+        Args:
+            metric: Name of the metric, by default the main one; for curves, their metric.
+            x: Key of the x axis, one of the keys of the rows. By default the key with the most values; keys with
+                numbers take precedence.
+            by: Keys of the rows, as for :meth:`summary`.
+            axes: Axes to draw on; new ones by default.
+
+        Returns:
+            The axes.
+
+        Raises:
+            KeyError: The metric was not measured, a key of `by` was not varied, or `x` is not a key of the rows.
+            ValueError: Nothing was varied.
+        """
+        from ._plot import curves, means
+
+        lines = [curve["metric"] for curve in self.result["curves"]]
+        if lines and x is None and by is None and (metric is None or metric in lines):
+            return curves(self, metric or lines[0], axes)
+        return means(self, metric or self.metrics[0], x, by, axes)
 
     def summary(
         self,
@@ -53,6 +115,7 @@ class Experiment:
         - ``bound``, if some runs ended before their value was known, such as the time of an event that had not
           happened yet. Then ``mean`` is ``None``, and if the ``median`` is unknown, too, ``bound`` is a lower bound of
           it. ``difference`` is the median of the differences.
+        - ``published`` and ``ratio``, if the paper of an experiment has a value: that value, and the mean divided by it.
         - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
         - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its
           interval. Each difference is taken within a replica, in which both rows use the same random numbers
@@ -124,6 +187,8 @@ class Experiment:
                     "median": _quantile(cells, estimate, 0.5),
                     **{f"q{q:g}": _quantile(cells, estimate, q) for q in quantiles},
                     "bound": cells[0].get("bound") if len(cells) == 1 else None,
+                    "published": (published := cells[0].get("published") if len(cells) == 1 else None),
+                    "ratio": estimate.mean / published if published and estimate.mean is not None else None,
                     "runs": sum(cell["replicas"] for cell in cells),
                     "values": sum(len(cell["samples"]) for cell in cells),
                     "difference": difference,
@@ -143,10 +208,13 @@ class Experiment:
             "difference_low": f"lower end of the {percent} interval of the difference",
             "difference_high": f"upper end of the {percent} interval of the difference",
         }
+        if any(row["published"] is not None for row in rows):
+            meanings |= {"published": "value of the paper", "ratio": "mean divided by the published value"}
+        units = {"ratio": ""}
         columns = [
             *((key, "str", "", "value of the key") for key in keys),
             *((f"{key}.number", "float", self.unit(key) or "", f"number of {key}") for key in numbers),
-            *((name, "float", about["unit"], meaning) for name, meaning in meanings.items()),
+            *((name, "float", units.get(name, about["unit"]), meaning) for name, meaning in meanings.items()),
         ]
         counts = [("runs", "int", "", "number of runs"), ("values", "int", "", "number of runs that have a value")]
         at = next(n for n, column in enumerate(columns) if column[0] == "difference")

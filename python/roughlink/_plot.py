@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from ._experiment import Experiment
     from ._run import Run
-    from ._sweep import Sweep
 
 
 def new_axes() -> Any:
@@ -58,10 +58,15 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     return drawn
 
 
-def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | None, axes: Axes | None) -> Axes:
-    """Plots the means of a metric with their intervals."""
-    rows = list(sweep.summary(metric, by=by).rows())
-    keys = [axis["name"] for axis in sweep.result["axes"] if axis["name"] in rows[0]]
+def means(
+    experiment: Experiment, metric: str, x: str | None, by: str | Sequence[str] | None, axes: Axes | None
+) -> Axes:
+    """Plots the means of a metric with their intervals, and published values."""
+    rows = list(experiment.summary(metric, by=by).rows())
+    stacks = experiment.result["stacks"]
+    if by is None and len(stacks) > 1:
+        rows = [row for row in rows if row["stack"] == stacks[0]]
+    keys = [axis["name"] for axis in experiment.result["axes"] if rows and axis["name"] in rows[0]]
     if not keys:
         raise ValueError("nothing was varied, so there is no x axis")
     if x is None:
@@ -71,20 +76,42 @@ def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | No
         raise KeyError(f"{x} is not a key of the rows; expected one of {', '.join(keys)}")
     at = f"{x}.number" if f"{x}.number" in rows[0] else x
     lines: dict[str, list[dict[str, Any]]] = {}
-    others = [key for key in keys if key != x]
+    others = [key for key in ("stack", *keys) if key != x and (key in keys or (by is not None and key in rows[0]))]
     for row in rows:
         lines.setdefault(", ".join(row[key] for key in others), []).append(row)
     drawn: Axes = new_axes() if axes is None else axes
+    many = len(lines) > 12
     for (label, line), marker in zip(lines.items(), cycle("os^Dv")):
         known = [row for row in line if row["mean"] is not None]
         reach = [[0.0 if row[end] is None else abs(row["mean"] - row[end]) for row in known] for end in ("low", "high")]
         xs, ys = ([row[key] for row in known] for key in (at, "mean"))
-        drawn.errorbar(xs, ys, reach, marker=marker, capsize=3, label=label or None)
-    about, _ = sweep._cells(metric)
-    drawn.set_xlabel(_with_unit(x, sweep.unit(x)))
+        bars = drawn.errorbar(xs, ys, reach, marker=marker, capsize=3, label=label or None)
+        paper = [(row[at], row["published"]) for row in line if row.get("published") is not None]
+        color = bars[0].get_color()
+        drawn.plot([a for a, _ in paper], [b for _, b in paper], "x", color=color, markersize=9, linestyle="none")
+    if any(row.get("published") is not None for row in rows):
+        drawn.plot([], [], "x", color="black", markersize=9, linestyle="none", label="published")
+    about, _ = experiment._cells(metric)
+    drawn.set_xlabel(_with_unit(x, experiment.unit(x)))
     drawn.set_ylabel(_with_unit(about["label"], about["unit"]))
     if others:
-        drawn.legend(title=", ".join(others))
+        drawn.legend(title=", ".join(others), fontsize="x-small" if many else None, ncols=2 if many else 1)
+    return drawn
+
+
+def curves(experiment: Experiment, metric: str, axes: Axes | None) -> Axes:
+    """Plots the curves of a metric."""
+    drawn: Axes = new_axes() if axes is None else axes
+    lines = [curve for curve in experiment.result["curves"] if curve["metric"] == metric]
+    for curve in lines:
+        y = [float("nan") if value is None else value for value in curve["y"]]
+        drawn.plot(curve["x"], y, label=" ".join(word for word in (curve["label"], curve["stack"]) if word))
+    figure = experiment.result["figure"]
+    drawn.set_xlabel(figure["x_label"])
+    drawn.set_ylabel(figure["y_label"] or metric)
+    drawn.set_xscale("log" if figure["log_x"] else "linear")
+    drawn.set_yscale("log" if figure["log_y"] else "linear")
+    drawn.legend()
     return drawn
 
 

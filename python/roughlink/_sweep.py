@@ -10,19 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 from . import _native
 from ._cc import Maker, register
 from ._experiment import Experiment
 from ._run import Run
-from ._scenario import Scenario, Value, optional, warn, whole
+from ._scenario import Scenario, optional, warn, whole
 from ._scenario import scenario as scenario_of
 from ._table import Column, Table
-from ._vary import Values, axes_of, versioned
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ._vary import axes_of, versioned
 
 
 class Sweep(Experiment):
@@ -37,12 +34,6 @@ class Sweep(Experiment):
         """Table with a row per finished run: varied values, replica, seed, and every metric."""
         self.planned = len(runs) if planned is None else planned
         """Number of planned runs. An unfinished sweep has fewer in `runs`."""
-
-    def unit(self, key: str) -> str | None:
-        """Returns the common unit of a key's values, which is empty for plain numbers. Returns ``None`` if values are
-        not numbers or their units differ."""
-        names = {f"{key}.number", f"axis.{key}.number"}
-        return next((column.unit for column in self.runs.columns if column.name in names), None)
 
     def _cells(self, metric: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
         if metric in self.metrics:
@@ -139,34 +130,6 @@ class Sweep(Experiment):
             raise IndexError(f"{self.folder} has no run {number} any more")
         return Scenario(found[0]), found[1]
 
-    def plot(
-        self,
-        metric: str | None = None,
-        *,
-        x: str | None = None,
-        by: str | Sequence[str] | None = None,
-        axes: Axes | None = None,
-    ) -> Axes:
-        """Plots means with their 95 % intervals, one line per combination of the other keys. Needs matplotlib.
-
-        Args:
-            metric: Name of the metric, by default the main one.
-            x: Key of the x axis, one of the keys of the rows. By default the key with the most values; keys with
-                numbers take precedence.
-            by: Keys of the rows, as for :meth:`summary`.
-            axes: Axes to draw on; new ones by default.
-
-        Returns:
-            The axes.
-
-        Raises:
-            KeyError: The metric was not measured, a key of `by` was not varied, or `x` is not a key of the rows.
-            ValueError: Nothing was varied.
-        """
-        from ._plot import means
-
-        return means(self, metric or self.metrics[0], x, by, axes)
-
     def __repr__(self) -> str:
         return f"<roughlink.Sweep of {self._counted()} in {str(self.folder)!r}>"
 
@@ -181,7 +144,7 @@ class Sweep(Experiment):
 
 def sweep(
     what: Scenario | str | os.PathLike[str] | Mapping[str, Any],
-    vary: Mapping[str, Values] | Sequence[Mapping[str, Value]],
+    vary: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     replicas: SupportsIndex = 3,
     metrics: str | Sequence[str] = (),

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Union
+from typing import Any
 
 from . import _native
 from ._scenario import Scenario, Value, text_of
 
 At = Mapping[str, Any]
 """Values of one combination: those given for the varied keys, and those of the scenario for other keys."""
-Values = Union[Value, Iterable[Value], Callable[[At], Value]]
-"""Values of a key: one, several, or a function that computes the value from those of other keys."""
 
 
 class Axis:
@@ -61,7 +59,7 @@ class _Combination(Mapping[str, Any]):
         return len(self._values)
 
 
-def axes_of(scenario: Scenario, vary: Mapping[str, Values] | Sequence[Mapping[str, Value]]) -> list[Axis]:
+def axes_of(scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[Axis]:
     """Returns the axes for the argument `vary` of :func:`sweep`.
 
     A function becomes a part of the axis whose keys it reads. If it reads keys of several axes, they become one.

@@ -314,3 +314,26 @@ def test_python_algorithms_can_be_saved(tmp_path: Path) -> None:
         s.set("flow.download.bytes", "50 kB").run().save(tmp_path / "random")
     with pytest.raises(rl.LimitError):
         s.set("tcp.cc", "cubic").run(folder=tmp_path / "limited", max_events=100)
+
+
+def test_experiments_of_a_paper_show_published_values(command: Command, tmp_path: Path) -> None:
+    words = ["reproduce", "v2g", "fig4", "congestion", "fig9-10", "--replicas", "2"]
+    command(*words, "--quick", "--quiet", "-o", "v2g", cwd=tmp_path)
+    paper = rl.read(tmp_path / "v2g")
+    assert isinstance(paper, rl.Paper)
+    figure = paper.experiments["v2g/fig4"]
+    rows = [row for row in figure.summary().rows() if row["published"] is not None]
+    cells = [cell for cell in figure.result["cells"] if cell["published"] is not None]
+    assert [row["published"] for row in rows] == [cell["published"] for cell in cells] and len(rows) > 10
+    assert all(row["ratio"] == pytest.approx(row["mean"] / row["published"]) for row in rows)
+    assert "published" not in paper.experiments["v2g/congestion"].summary()
+    axes = figure.plot()
+    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    first = figure.result["stacks"][0]
+    shown = sorted(float(y) for line in crosses for y in line.get_ydata())
+    assert shown == sorted(cell["published"] for cell in cells if cell["stack"] == first)
+    assert axes.get_xlabel() == "loss, %" and figure.unit("loss") == "%"
+    alpha = paper.experiments["v2g/fig9-10"]
+    assert len(alpha.curves()) == sum(len(curve["x"]) for curve in alpha.result["curves"]) > 500
+    assert len(alpha.plot().lines) == sum(curve["metric"] == "alpha" for curve in alpha.result["curves"]) == 2
+    assert alpha.plot("beta").get_ylabel()

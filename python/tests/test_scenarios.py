@@ -198,9 +198,9 @@ def test_keys_have_the_value_that_applies() -> None:
     assert s["link.segment.noise.mean"] == "1 %" and s["link.segment.noise"]["length"] == [1, 4]
     assert s.set("tcp.stack", "rfc")["tcp.min_rto"] == "1 s"
     assert s["tcp.cc_params"] is None and s["flow.car2.bytes"] is None
-    assert rl.load("hello").set("link.wire.noise", "heavy")["link.wire.noise.class"] == "heavy"
+    assert rl.load("charging-download").set("link.cable.noise", "heavy")["link.cable.noise.class"] == "heavy"
     # An algorithm may require another value than its stack has; then the flows do not agree.
-    assert s["tcp.min_rto"] == "200 ms"
+    assert s["flow.car2.tcp.min_rto"] == "1 s" and s["flow.car1.tcp.min_rto"] == "200 ms" == s["tcp.min_rto"]
     assert s.set("tcp.cc", "wave").set("flow.car2.cc", "wave")["tcp.min_rto"] == "1 s"
     for wrong, said in [
         ("tcp.ccc", "did you mean `cc`"),

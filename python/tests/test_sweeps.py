@@ -123,7 +123,7 @@ def test_summaries_have_units_and_other_levels_and_quantiles(scenario: Path, tmp
     assert by["low"] < by["median"] < by["q1"]
     for wrong in ({"level": 95}, {"level": 0.0}, {"quantiles": [90]}):
         with pytest.raises(ValueError, match="expected a number"):
-            swept.summary(**wrong)  # type: ignore[arg-type]
+            swept.summary(**wrong)
 
 
 def test_summaries_cover_metrics_that_were_not_asked_for(scenario: Path, tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ def test_functions_compute_values_from_those_of_other_keys(scenario: Path, tmp_p
 
 def test_rows_list_the_combinations(scenario: Path, tmp_path: Path) -> None:
     s = rl.load(scenario)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"tcp.cc": "mine", "link.plc.rate": "5 Mbit/s", "seed": 7},
         {"tcp.cc": "bbr", "link.plc.rate": "7 Mbit/s", "seed": "8"},
     ]
@@ -492,12 +492,13 @@ def test_rows_list_the_combinations(scenario: Path, tmp_path: Path) -> None:
     assert len(swept.runs) == 4
     assert [swept.scenario(row)["link.plc.rate"] for row in range(4)] == ["5 Mbit/s"] * 2 + ["7 Mbit/s"] * 2
     assert swept.scenario(0)["tcp.cc"] == "mine-v1" and swept.scenario(3)["seed"] == 8
-    for wrong, said in [
+    cases: list[tuple[Any, str]] = [
         ([{"seed": 1}, {"tcp.cc": "bbr"}], "different keys"),
         ([{"seed": 1}, {"seed": 1}], "a value twice"),
         ({"seed,tcp.cc": [[1, "bbr"], [2]]}, "expected a list of as many values"),
         ({"seed": []}, "no values"),
-    ]:
+    ]
+    for wrong, said in cases:
         with pytest.raises(ValueError, match=said):
             rl.sweep(s, wrong, folder=tmp_path / "wrong")
 

@@ -8,6 +8,7 @@ use super::schema::FORM;
 use super::set::segments;
 use super::shape::{alternatives, unknown};
 use roughlink_core::scenario::{FlowSpec, Scenario};
+use roughlink_core::tcp::{Stack, TcpConfig};
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
@@ -44,7 +45,7 @@ pub fn value(scenario: &Scenario, path: &str) -> Result<Option<Value>, Problem> 
             let first = values.next().flatten()?;
             values.all(|value| value.as_ref() == Some(&first)).then_some(first)
         }
-        [list, flow, key] if list == "flow" => {
+        [list, flow, own @ .., key] if list == "flow" && (own.is_empty() || own == ["tcp"]) => {
             let number = flow.parse().ok();
             let is = |(i, f): &(usize, &FlowSpec)| f.name == *flow || Some(*i) == number;
             scenario.flows.iter().enumerate().find(is).and_then(|(_, flow)| of_flow(flow, key))
@@ -57,13 +58,13 @@ pub fn value(scenario: &Scenario, path: &str) -> Result<Option<Value>, Problem> 
     })
 }
 
-/// Returns the value of a key of TCP in the stack of a scenario.
+/// Returns the value of a key of `[tcp]` in the stack of a scenario.
 fn of_stack(written: &Table, path: &[String]) -> Option<Value> {
-    let keys = &FORM["$defs"]["Tcp"]["properties"];
-    let usual = keys["stack"]["default"].as_str();
-    let stack = written.get("tcp").and_then(|tcp| tcp.get("stack")).and_then(Value::as_str).or(usual)?;
     let key = path.last().filter(|_| path[0] == "tcp")?;
-    Value::try_from(keys[key].get("x-default")?.get(stack)?).ok()
+    let usual = FORM["$defs"]["Tcp"]["properties"]["stack"]["default"].as_str();
+    let named = written.get("tcp").and_then(|tcp| tcp.get("stack")).and_then(Value::as_str).or(usual)?;
+    let stack = Stack::ALL.into_iter().find(|stack| stack.name() == named)?;
+    Table::try_from(TcpConfig::preset(stack)).ok()?.remove(key)
 }
 
 /// Returns the value of a key of the transport that applies to a flow.
