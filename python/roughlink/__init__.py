@@ -16,6 +16,7 @@ their data without a copy. Tables themselves need no other library.
 
 from ._cc import UNLIMITED, CongestionControl, Permit, register
 from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
+from ._emulate import Emulation, emulate
 from ._estimate import Estimate
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
@@ -30,6 +31,7 @@ __all__ = [
     "Column",
     "Congestion",
     "CongestionControl",
+    "Emulation",
     "Estimate",
     "Experiment",
     "Fault",
@@ -50,6 +52,7 @@ __all__ = [
     "UNLIMITED",
     "__version__",
     "algorithms",
+    "emulate",
     "load",
     "merge",
     "metrics",

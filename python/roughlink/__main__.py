@@ -49,6 +49,7 @@ def _in_python(words: list[str]) -> int:
     )
     of.add_argument("scenario", help="a scenario file, or the name of a built-in scenario")
     of.add_argument("--set", action="append", default=[], metavar="KEY=A,B,...", help="a key and its values")
+    of.add_argument("--rows", metavar="FILE", help="a CSV file of keys that vary together")
     of.add_argument("--replicas", type=int, default=3, metavar="N", help="runs of each cell (3)")
     of.add_argument("--metric", action="append", default=[], metavar="NAME", help="metrics to measure")
     of.add_argument("--seed", type=int, metavar="N", help="seed of all random streams, instead of the scenario's")
@@ -63,7 +64,7 @@ def _in_python(words: list[str]) -> int:
     )
     given = parser.parse_args(words)
     try:
-        vary: dict[str, list[str]] = {}
+        vary: dict[str, list[str]] = dict([_native.rows(given.rows)] if given.rows else [])
         for text in given.set:
             key, values = _native.choices(text)
             if key in vary:

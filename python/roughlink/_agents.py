@@ -26,7 +26,7 @@ Info = dict[str, NDArray[Any]]
 """Values beside the observation, an array of rows each: see :class:`roughlink.gym.TransportEnv`."""
 Observe = Callable[[Numbers, Info], Numbers]
 """Function from the nine numbers of each row, and the information, to the rows of other observations."""
-Rate = Callable[[Numbers, Info], "NDArray[np.float64]"]
+Rate = Callable[[Numbers, Info], NDArray[Any]]
 """Function from the nine numbers of each row, and the information, to the reward of each row."""
 
 

@@ -38,11 +38,13 @@ __all__ = [
     "quantity",
     "read",
     "register",
+    "rows",
     "schema",
     "split_list",
     "stored_run",
     "student",
     "sweep",
+    "values",
 ]
 __version__: str
 engine: str
@@ -387,5 +389,7 @@ def difference(
     cell: str, other: str, level: float
 ) -> tuple[float | None, tuple[float | None, float | None]]: ...
 def stored_run(folder: str | PathLike[str], row: int, max_runs: int) -> tuple[Scenario, int] | None: ...
+def values(key: str, text: str) -> list[str]: ...
+def rows(path: str | PathLike[str]) -> tuple[str, list[str]]: ...
 def measure(folder: str | PathLike[str], metric: str, max_runs: int) -> str: ...
 def read(folder: str | PathLike[str], most: int, max_runs: int) -> Run | tuple[str, Table | None, int | None]: ...

@@ -74,6 +74,8 @@ def means(
         x = max(keys, key=lambda key: (f"{key}.number" in rows[0], len({row[key] for row in rows})))
     elif x not in keys:
         raise KeyError(f"{x} is not a key of the rows; expected one of {', '.join(keys)}")
+    labels = {axis["name"]: {v["value"]: v["label"] for v in axis["values"]} for axis in experiment.result["axes"]}
+    rows = [{**row, **{key: labels[key][row[key]] for key in keys}} for row in rows]
     at = f"{x}.number" if f"{x}.number" in rows[0] else x
     lines: dict[str, list[dict[str, Any]]] = {}
     others = [key for key in ("stack", *keys) if key != x and (key in keys or (by is not None and key in rows[0]))]

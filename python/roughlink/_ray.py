@@ -90,7 +90,9 @@ def _resolve(address: str | None) -> str | None:
     if address is not None and "://" in address:
         return address
     try:
-        found: str | None = import_module("ray._private.services").canonicalize_bootstrap_address(address)
+        services: Any = import_module("ray._private.services")
+        services.find_gcs_addresses.cache_clear()  # The cluster may have changed; `ray.init` does the same.
+        found: str | None = services.canonicalize_bootstrap_address(address)
     except ConnectionError as e:
         raise ConnectionError("none runs on this machine") from e
     except (ImportError, AttributeError):

@@ -89,9 +89,9 @@ def _given(name: str, values: Any) -> Axis:
         values = [values]
     if len(keys) == 1:
         return Axis(keys, [[value] for value in values])
-    points = list(values)
+    points = [_native.values(name, point) if isinstance(point, str) else point for point in values]
     for point in points:
-        if isinstance(point, (str, Mapping)) or not isinstance(point, Sequence) or len(point) != len(keys):
+        if isinstance(point, Mapping) or not isinstance(point, Sequence) or len(point) != len(keys):
             raise ValueError(f"{name} are {len(keys)} keys; expected a list of as many values, not {point!r}")
     return Axis(keys, points)
 

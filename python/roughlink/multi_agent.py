@@ -8,7 +8,7 @@ Observations, actions and rewards of each agent are those of :mod:`roughlink.gym
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any, Literal, SupportsIndex
 
@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import EzPickle
 from gymnasium.utils.seeding import np_random
+from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from ._agents import GOES_ON, TERMINATED, TRUNCATED, Agents, Observe, Rate, Reward, ScenarioLike, ScenarioMaker
@@ -109,7 +110,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         return self._seen(self.agents), self._infos(self.agents)
 
     def step(
-        self, actions: dict[str, Numbers]
+        self, actions: Mapping[str, NDArray[Any]]
     ) -> tuple[
         dict[str, Numbers], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
     ]:

@@ -206,7 +206,6 @@ def test_keys_have_the_value_that_applies() -> None:
         ("tcp.ccc", "did you mean `cc`"),
         ("link.plc.rate", "use one of `internet`, `segment`"),
         ("seed.x", "not a table"),
-        ("tcp", "is a table"),
         ("gateway.0.kind", "has no gateway"),
         ("a..b", "invalid path"),
     ]:

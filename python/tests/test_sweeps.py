@@ -482,7 +482,7 @@ def test_functions_compute_values_from_those_of_other_keys(scenario: Path, tmp_p
     assert [axis["name"] for axis in fixed.result["axes"]] == ["tcp.cc"] and fixed.scenario(0)["link.plc.queue"] == "9 pkt"
 
 
-def test_rows_list_the_combinations(scenario: Path, tmp_path: Path) -> None:
+def test_rows_list_the_combinations(scenario: Path, command: Command, tmp_path: Path) -> None:
     s = rl.load(scenario)
     rows: list[dict[str, Any]] = [
         {"tcp.cc": "mine", "link.plc.rate": "5 Mbit/s", "seed": 7},
@@ -491,6 +491,13 @@ def test_rows_list_the_combinations(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(s, rows, replicas=2, folder=tmp_path / "out", cc={"mine": (Gentle, "v1")})
     assert len(swept.runs) == 4
     assert [swept.scenario(row)["link.plc.rate"] for row in range(4)] == ["5 Mbit/s"] * 2 + ["7 Mbit/s"] * 2
+    text = "tcp.cc, link.plc.rate, link.plc.noise.loss\ncubic, 5 Mbit/s, 1 %\nbbr, 7 Mbit/s, 2 %\n"
+    (tmp_path / "rows.csv").write_text(text)
+    words = ["sweep", "cable.toml", "--rows", "rows.csv", "--replicas", "2", "--json", "-q"]
+    theirs = results(command(*words, "-o", "theirs", cwd=tmp_path))
+    heading, *lines = [[word.strip() for word in line.split(",")] for line in text.splitlines()]
+    same = rl.sweep(s, [dict(zip(heading, line)) for line in lines], replicas=2, folder=tmp_path / "same")
+    assert same.result["cells"] == theirs["cells"] and len(same.runs) == 4
     assert swept.scenario(0)["tcp.cc"] == "mine-v1" and swept.scenario(3)["seed"] == 8
     cases: list[tuple[Any, str]] = [
         ([{"seed": 1}, {"tcp.cc": "bbr"}], "different keys"),

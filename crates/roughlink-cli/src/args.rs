@@ -292,6 +292,9 @@ pub(crate) struct Sweep {
     /// together.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
+    /// CSV file of keys that vary together: the heading names the keys, and each line has a value for each.
+    #[arg(long, value_name = "FILE")]
+    pub rows: Option<PathBuf>,
     #[command(flatten)]
     pub reading: ReadArgs,
     /// Runs of each cell.

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
-use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
+use roughlink_lab::experiment::grid::{Grid, choices as choices_of, rows as rows_of, sweep as plan_of, values as values_of};
 use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
@@ -317,6 +317,18 @@ pub(crate) fn measure(py: Python<'_>, folder: PathBuf, metric: &str, max_runs: u
 #[pyfunction]
 pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))
+}
+
+/// Returns the values of keys that vary together from the text of a list.
+#[pyfunction]
+pub(crate) fn values(key: &str, text: &str) -> PyResult<Vec<String>> {
+    guarded(|| Ok(values_of(key, text)?))
+}
+
+/// Reads keys that vary together, and their values, from a CSV file.
+#[pyfunction]
+pub(crate) fn rows(path: PathBuf) -> PyResult<(String, Vec<String>)> {
+    guarded(|| Ok(rows_of(&path)?))
 }
 
 /// Content of a result folder.

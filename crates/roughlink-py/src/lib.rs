@@ -37,7 +37,8 @@ mod _native {
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
     use crate::grid::{
-        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, stored_run, student, sweep,
+        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, rows, stored_run, student,
+        sweep, values,
     };
     #[pymodule_export]
     use crate::part::{Work, WorkerShare};

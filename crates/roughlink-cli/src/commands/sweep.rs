@@ -11,7 +11,8 @@ use roughlink_lab::library::ScenarioText;
 pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
     let part = args.division.part.as_deref().map(str::parse).transpose()?;
     let source = ScenarioText::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
-    let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
+    let mut vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
+    vary.extend(args.rows.as_deref().map(grid::rows).transpose()?);
     let settings = super::settings(&args.grid, Vec::new(), args.replicas, &args.metric);
     let plan = grid::sweep(source, &vary, &settings)?;
     let name = slug(&plan.experiment.id, "results");

@@ -29,6 +29,7 @@ use super::order::{GridKind, Order};
 use super::plan::ExperimentPlan;
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, KERNEL, Point, StackChoice, assignment, file, quantity, split};
+use crate::disk;
 use crate::error::LabError;
 use crate::library::{Overrides, ScenarioText};
 use crate::metric::Metric;
@@ -37,6 +38,8 @@ use crate::watch::Watch;
 use roughlink_core::units::Time;
 use roughlink_scenario::split_list;
 use std::collections::HashSet;
+use std::io;
+use std::path::Path;
 
 pub use super::order::{Grid, SWEEP_REPLICAS};
 
@@ -171,6 +174,15 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
     Ok(axes)
 }
 
+/// Returns the values of keys that vary together from a list of them, as in `["5 Mbit/s", "50 pkt"]`.
+///
+/// # Errors
+/// Returns an error if the list does not have a value for each key.
+pub fn values(key: &str, value: &str) -> Result<Vec<String>, LabError> {
+    let parts: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
+    Ok(joint(key, &parts, value)?.into_iter().map(|(_, value)| value).collect())
+}
+
 /// Returns each of the `keys` in `key` with its value: for several keys, `value` is a list.
 fn joint(key: &str, keys: &[&str], value: &str) -> Result<Overrides, LabError> {
     if keys.len() == 1 {
@@ -264,6 +276,32 @@ pub fn choices(text: &str) -> Result<(String, Vec<String>), LabError> {
     let (key, value) = assignment(text)?;
     let values = split(&value);
     Ok((key, if values.len() > 1 { values } else { vec![value] }))
+}
+
+/// Reads keys that vary together from a CSV file: the heading names the keys, and each line has a value for each.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or has no lines, or a line does not have a value for each key.
+pub fn rows(path: &Path) -> Result<(String, Vec<String>), LabError> {
+    let failed = |e: io::Error| LabError::Read { path: path.to_path_buf(), source: e };
+    let text = disk::read(path).map_err(failed)?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(&*text);
+    let keys: Vec<String> = reader.headers().map_err(|e| failed(e.into()))?.iter().map(str::to_owned).collect();
+    let mut values = Vec::new();
+    for line in reader.records() {
+        let line: Vec<String> = line.map_err(|e| failed(e.into()))?.iter().map(str::to_owned).collect();
+        values.push(match &line[..] {
+            [value] => value.clone(),
+            _ => serde_json::to_string(&line).expect("a list of texts"),
+        });
+    }
+    if values.is_empty() {
+        return Err(LabError::Usage {
+            message: format!("`{}` has no lines below its heading", path.display()),
+            help: "write a line with a value for each key, such as 5 Mbit/s,50 pkt".into(),
+        });
+    }
+    Ok((keys.join(","), values))
 }
 
 /// Checks that there is at least one replica.
