@@ -15,12 +15,11 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "python" / "roughlink"
-PAGE = ROOT / "docs" / "reference" / "python.md"
+PACKAGE = Path(__file__).resolve().parents[1] / "python" / "roughlink"
+PAGE = PACKAGE.parents[1] / "docs" / "reference" / "python.md"
 FILES = {"roughlink": "__init__", "roughlink.gym": "gym", "roughlink.multi_agent": "multi_agent"}
 SECTIONS = {
-    "Scenarios and runs": "load scenario scenarios Scenario run Run quantity schema algorithms",
+    "Scenarios and runs": "load scenario scenarios Scenario run Run emulate Emulation quantity schema algorithms",
     "Tables and result folders": "Table Column read Paper",
     "Sweeps": "sweep merge metrics Sweep Experiment Estimate",
     "Congestion control": "CongestionControl register Permit UNLIMITED Flow Ack RateSample Sent LinkEvent Congestion",
@@ -150,7 +149,7 @@ def markdown(doc: str | None, owner: str = "") -> Iterator[str]:
         if first in TITLES:
             yield f"**{TITLES[title]}**"
         if title in ("Args:", "Raises:") or text.startswith("- "):
-            items = [re.sub(r"^(\w+): ", r"- ``\1``: ", item) for item in re.split(r"\n(?=\S)", text)]
+            items = [re.sub(r"^([\w.]+): ", r"- ``\1``: ", item) for item in re.split(r"\n(?=\S)", text)]
             yield "\n".join(wrapped(inline(item, owner)) for item in items)
         elif text.startswith(">>>"):
             yield f"```pycon\n{text}\n```"

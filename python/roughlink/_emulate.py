@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import ctypes
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,9 +20,9 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from . import _native
-from ._cc import bound
+from ._cc import Maker, bound
 from ._run import Run
-from ._scenario import RoughlinkWarning, Scenario, warn, whole
+from ._scenario import RoughlinkWarning, Scenario, quantity, warn, whole
 from ._scenario import scenario as scenario_of
 from ._table import Column, Table
 
@@ -88,6 +91,9 @@ def emulate(
     (``docs/how-to/emulating.md``). Needs Linux with TUN devices, and root unless the machine allows user namespaces.
     Uses the program in the wheel, or the one that the environment variable ``ROUGHLINK`` names.
 
+    If a flow uses an algorithm that is a Python class, the emulation runs in this process. This needs root, and there
+    are no folder, captures, series and conversations. The class must decide within microseconds, or packets are late.
+
     Does not block other Python threads. Ctrl-C in the main thread ends the programs and the emulation; the results so
     far stay in `folder`.
 
@@ -111,7 +117,7 @@ def emulate(
 
     Raises:
         ScenarioError: The scenario is invalid.
-        ValueError: The scenario uses an algorithm that is a Python class, or a number is out of range.
+        ValueError: A number is out of range, or `folder` is given with an algorithm that is a Python class.
         TypeError: A command is text instead of a list.
         RoughlinkError: A program failed; the text has the end of its output. Or the package lacks the program
             ``roughlink``, the machine cannot emulate, a node does not exist, or the folder is not empty.
@@ -121,9 +127,19 @@ def emulate(
         # The command repeats warnings, except for those that do not apply to emulations.
         warnings.simplefilter("ignore", RoughlinkWarning)
         given = scenario_of(what)
-    classes = [name for name, _ in bound(given._native.algorithms, None)]
-    if classes:
-        raise ValueError(f"kernels cannot use `{classes[0]}`, a Python class: set tcp.cc to a built-in algorithm")
+    for node, command in (programs or {}).items():
+        if isinstance(command, str):
+            raise TypeError(f"programs[{node!r}] is text; expected a list of words: ['sh', '-c', {command!r}]")
+    nodes = [kernel] if isinstance(kernel, str) else list(kernel)
+    if classes := bound(given._native.algorithms, None):
+        if folder is not None:
+            raise ValueError(f"an emulation with the Python class `{classes[0][0]}` writes no folder")
+        keys: dict[str, Any] = {f"node.{node}.kernel": True for node in (*nodes, *(programs or ()))}
+        keys.update({f"node.{node}.interface": device for node, device in (interface or {}).items()})
+        keys.update({} if duration is None else {"duration": duration})
+        late, wait = quantity(max_lateness or "1 ms"), quantity(linger or "10 s")
+        number = whole(replica, "replica", 2**32 - 1)
+        return _here(given.set(keys), classes, programs or {}, until, number, late, wait, check)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         out = Path(temporary, "results") if folder is None else Path(folder)
         file = _write(given, Path(temporary))
@@ -132,11 +148,9 @@ def emulate(
         words += [f"--replica={whole(replica, 'replica', 2**32 - 1)}"]
         options = {"--for": duration, "--until": until, "--max-lateness": max_lateness, "--linger": linger}
         words += [f"{option}={value}" for option, value in options.items() if value is not None]
-        words += [f"--kernel={node}" for node in ([kernel] if isinstance(kernel, str) else kernel)]
+        words += [f"--kernel={node}" for node in nodes]
         words += [f"--interface={node}={device}" for node, device in (interface or {}).items()]
         for node, command in (programs or {}).items():
-            if isinstance(command, str):
-                raise TypeError(f"programs[{node!r}] is text; expected a list of words: ['sh', '-c', {command!r}]")
             words += ["--exec", node, "--", *command]
         code, text, output = _execute(words, list(programs or ()), progress)
         text = text.replace(f"{file.parent}{os.sep}", "")
@@ -157,6 +171,66 @@ def emulate(
     elif code:
         raise _native.RoughlinkError(message)
     return found
+
+
+def _here(
+    given: Scenario,
+    classes: list[tuple[str, Maker]],
+    programs: Mapping[str, Sequence[str]],
+    until: str | None,
+    replica: int,
+    max_lateness_s: float,
+    linger_s: float,
+    check: bool,
+) -> Emulation:
+    """Emulates in this process, for Python classes."""
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    with contextlib.ExitStack() as files:
+        texts = {node: files.enter_context(tempfile.TemporaryFile()) for node in programs}
+        running = _native.Running(given._native, replica, classes)
+        try:
+            for node, command in programs.items():
+                words = [_program(), "shell", "--process", str(os.getpid()), node, "--", *command]
+                # Ctrl-C of the terminal must reach only this process, which then ends the program.
+                children[node] = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=texts[node], stderr=subprocess.STDOUT, start_new_session=True
+                )
+            codes: dict[str, int | None] = {}
+            while not running.is_over():
+                codes = {node: child.poll() for node, child in children.items()}
+                if any(codes.values()) or (until and codes.get(until) is not None):
+                    break
+                if codes and None not in codes.values():
+                    last = time.monotonic() + linger_s
+                    while running.undelivered() and time.monotonic() < last and not running.is_over():
+                        time.sleep(_LOOK_S)
+                    break
+                time.sleep(_LOOK_S)
+        finally:
+            stopped = [node for node, child in children.items() if child.poll() is None]
+            for node in stopped:
+                children[node].terminate()
+            for child in children.values():
+                try:
+                    child.wait(_GRACE_S)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+            native, faults = running.finish(max_lateness_s)
+        output = {}
+        for node, file in texts.items():
+            file.seek(0)
+            output[node] = file.read().decode(errors="replace")
+    failed = [node for node, code in codes.items() if code]
+    ended = [
+        {"node": node, "command": " ".join(words), "exit_code": children[node].returncode, "stopped": node in stopped}
+        for node, words in programs.items()
+    ]
+    if failed and check:
+        text = f"`{' '.join(programs[failed[0]])}` at `{failed[0]}` failed: exit code {codes[failed[0]]}"
+        raise _native.RoughlinkError("\n".join([text, output[failed[0]].rstrip()[-_MAX_SHOWN:]]))
+    warn(faults)
+    result = {**json.loads(native.json()), "programs": ended, "ended": "failed" if failed else "ended"}
+    return _again(json.dumps(result), None, output, {})
 
 
 def _program() -> str:
@@ -288,5 +362,9 @@ _LATE = 4
 """Exit code for an emulation that was late."""
 _MAX_SHOWN = 2000
 """Maximum length of a program's output in an error."""
+_LOOK_S = 0.01
+"""Interval at which programs are watched, s."""
+_GRACE_S = 2
+"""Time for a program to end after the request, s."""
 _PR_SET_PDEATHSIG = 1
 """Option of prctl: signal at the death of the parent."""

@@ -202,15 +202,48 @@ def test_results_are_not_replaced(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "summary.json").read_text()) == old.result
 
 
-def test_python_class_is_refused(tmp_path: Path) -> None:
-    class OnlyInPython(rl.CongestionControl):
-        pass
+SINK = """
+import socket
+with socket.create_server(("", 42000)) as own, own.accept()[0] as connection:
+    print(sum(map(len, iter(lambda: connection.recv(65536), b""))), "bytes")
+"""
 
-    rl.register("only-in-python", OnlyInPython)
-    scenario = rl.load("hello").set("tcp.cc", "only-in-python")
-    with pytest.raises(ValueError, match="kernels cannot use `only-in-python`, a Python class: set tcp.cc to"):
-        rl.emulate(scenario, kernel="client", folder=tmp_path / "never")
-    assert not (tmp_path / "never").exists()
+
+class Still(rl.CongestionControl):
+    """Holds a window of ten segments, and counts the acknowledgments."""
+
+    acks = 0
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        Still.acks += 1
+        self.cwnd = 10 * flow.mss
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        if flow.now > 3:
+            raise RuntimeError("it failed on purpose")
+
+
+def test_python_class_sends_to_a_kernel() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an emulation with a Python class needs root")
+    rl.register("still", Still)
+    keys = {"flow.download.bytes": "500 kB", "flow.download.start": "500 ms", "flow.download.cc": "still"}
+    scenario = rl.load("hello").set({**keys, "duration": "20 s"})
+    before = Still.acks
+    run = rl.emulate(scenario, programs={"client": [sys.executable, "-c", SINK]}, max_lateness="1 s")
+    assert run.output == {"client": "500000 bytes\n"} and Still.acks > before + 50
+    (flow,) = run.flows.rows()
+    # The window of 14,480 bytes leaves once in each round trip of at least 20 ms.
+    assert flow["cc"] == "still" and flow["delivered_bytes"] == 500_000 and 3 < flow["throughput_mbps"] < 5.8
+    assert run.result["ended"] == "ended" and run.result["programs"][0]["exit_code"] == 0
+    with pytest.raises(rl.RoughlinkError, match="exit code 7"):
+        rl.emulate(scenario, programs={"client": ["sh", "-c", "exit 7"]}, max_lateness="1 s")
+    with pytest.raises(ValueError, match="writes no folder"):
+        rl.emulate(scenario, kernel="client", folder="never")
+    # Time-outs begin because nothing answers.
+    silent = scenario.set({"link.wire.timeline": "[{ at = '800 ms', up = false }]", "flow.download.bytes": "unlimited"})
+    with pytest.raises(RuntimeError, match="on purpose"):
+        rl.emulate(silent, programs={"client": [sys.executable, "-c", SINK]}, max_lateness="1 s")
 
 
 def test_package_without_the_program_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@
 //! | `table` | columns with units |
 
 mod cc;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod env;
 mod error;
 mod grid;
@@ -31,6 +33,9 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::cc::{algorithms, register};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::emulate::Running;
     #[pymodule_export]
     use crate::env::{Batch, exp2};
     #[pymodule_export]

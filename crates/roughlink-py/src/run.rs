@@ -58,6 +58,12 @@ impl PyRun {
         Ok(PyRun { result, text: Some(text), series: SeriesLocation::There(folder, most) })
     }
 
+    /// Creates a run without series.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of(result: RunResult) -> Self {
+        PyRun { result, text: None, series: SeriesLocation::Nowhere }
+    }
+
     fn table(&self, series: Series) -> Result<Option<PyTable>, FailureReason> {
         match &self.series {
             SeriesLocation::Nowhere => Ok(None),
