@@ -1,4 +1,7 @@
-"""Tests the installed package with nothing but Python's standard library and no compiler on the path."""
+"""Tests the installed package with nothing but Python's standard library and no compiler on the path.
+
+``installed.py learning`` tests the environments instead, which need the extras ``gym`` and ``agents``.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 for name in ("cc", "gcc", "clang", "ld", "cargo", "rustc"):
     assert shutil.which(name) is None, f"{name} is on the path"
@@ -26,6 +31,31 @@ assert any(url.startswith("Repository, https://") for url in about.metadata.get_
 assert all("extra ==" in needed for needed in about.requires or []), about.requires
 files = {path.name for path in about.files or []}
 assert {"py.typed", "_native.pyi", "LICENSE-APACHE", "LICENSE-MIT"} <= files, files
+
+if sys.argv[1:] == ["learning"]:
+    import gymnasium
+    import numpy as np
+    import roughlink.gym as rg
+    from roughlink.multi_agent import TransportParallelEnv
+
+    env = gymnasium.make("roughlink/Transport-v0", scenario="hello", history=2, privileged=True)
+    seen, info = env.reset(seed=1)
+    assert seen.shape == (2, 9) and info["link_up"]
+    many = gymnasium.make_vec("roughlink/Transport-v0", num_envs=8, scenario="hello", autoreset_mode="SameStep")
+    many.reset(seed=1)
+    assert all(many.step(np.zeros((8, 1), np.float32))[1].shape == (8,) for _ in range(20))
+    cars = TransportParallelEnv(rl.load("three-cars").set({"flow.*.start": "0 s", "duration": "2 s"}))
+    cars.reset(seed=1)
+    steps = 0
+    while cars.agents:
+        cars.step({agent: np.zeros(1, np.float32) for agent in cars.agents})
+        steps += 1
+    assert steps > 20
+    rl.register("still", lambda flow: rg.Deployed(flow, lambda seen: 0.0))
+    (throughput,) = rl.load("hello").set("tcp.cc", "still").run().flows["throughput_mbps"]
+    assert 5 < throughput < 6, throughput  # ten segments of 1,448 B in each round trip of 20 ms
+    print(f"roughlink {rl.__version__} learns: {steps} steps of three agents")
+    sys.exit()
 
 run = rl.load("hello").run(series=True)
 (throughput,) = run.flows["throughput_mbps"]
@@ -46,10 +76,24 @@ with tempfile.TemporaryDirectory() as folder:
     noisy = rl.load("hello").set("link.wire.noise", {"kind": "random", "loss": "1 %"})
     vary = {"tcp.cc": ["newreno", "cubic"], "link.wire.noise.loss": ["0.5 %", "2 %"]}
     swept = rl.sweep(noisy, vary, replicas=2, folder="out", progress=False)
-    rows = swept.summary()
+    rows = swept.summary(level=0.9, quantiles=[0.9])
     assert len(rows) == 4 and len(swept.runs) == 8 and rows[0]["mean"] > rows[1]["mean"] > 0, rows
+    assert next(column.unit for column in rows.columns if column.name == "q0.9") == "Mbit/s"
     read = rl.read("out")
-    assert isinstance(read, rl.Sweep) and read.summary() == rows
+    assert isinstance(read, rl.Sweep) and read.summary(level=0.9, quantiles=[0.9]) == rows
+    assert len(read.summary("timeouts")) == 4 and len(read.rerun(5).series("cwnd")) > 100
+
+    def queue(at: Mapping[str, Any]) -> str:
+        return f"{int(rl.quantity(at['link.wire.rate']) / 1e5)} pkt"
+
+    rates = {"link.wire.rate": ["5 Mbit/s", "10 Mbit/s"], "link.wire.queue": queue}
+    computed = rl.sweep(noisy, rates, replicas=2, folder="computed", progress=False)
+    assert [computed.scenario(row)["link.wire.queue"] for row in (0, 3)] == ["50 pkt", "100 pkt"]
+    assert noisy["tcp.min_rto"] == noisy.set("seed", 2)["tcp.min_rto"]
+    saved = noisy.run(folder="saved")
+    assert any(name.endswith(".pcapng") for name in os.listdir("saved")) and len(saved.series("cwnd")) > 100
+    parts = [rl.sweep(noisy, vary, replicas=2, folder=f"p{n}", part=f"{n}/2", progress=False).folder for n in (1, 2)]
+    assert rl.merge(parts, "merged").summary(level=0.9, quantiles=[0.9]) == rows
     assert list(read.runs.rows()) == list(swept.runs.rows())
     try:
         rl.sweep(noisy, {}, folder="kernel", stack="kernel")
@@ -79,6 +123,14 @@ with tempfile.TemporaryDirectory() as folder:
     merged = rl.read("whole")
     assert isinstance(merged, rl.Sweep) and len(merged.runs) == 4
     assert "v2g" in said("reproduce")
+    if os.geteuid() == 0 and os.path.exists("/dev/net/tun"):
+        wire = {"duration": "5 s", "node": [{"name": "a"}, {"name": "b"}], "link": [
+            {"name": "wire", "between": ["a", "b"], "rate": "10 Mbit/s", "delay": "5 ms"}]}
+        program = [sys.executable, "-c", "print('here')"]
+        emulated = rl.emulate(wire, programs={"b": program}, kernel="a", max_lateness="1 s", folder="emulated")
+        assert emulated.output == {"b": "here\n"} and emulated.captures
+    else:
+        print("skipped: an emulation: needs root and a TUN device")
 command = sys.executable
 assert "hello" in said("-m", "roughlink", "scenario", "list")
 

@@ -5,7 +5,8 @@
     python python/examples/sb3.py --policy ppo/policy.npz
 
 The first command trains and compares. The second compares a saved policy and needs neither PyTorch nor
-Stable-Baselines3. The links are those of `learn.py`. docs/how-to/learning-sb3.md explains the details.
+Stable-Baselines3. The program trains and compares on the same links as `learn.py`. docs/how-to/learning-sb3.md explains
+the details.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Policy:
 
 
 def measure(link: Link, algorithm: str, replicas: int) -> list[list[float]]:
-    """Returns a list for each metric, with a value for each replica. Links and noise are those of `learn.py`."""
+    """Returns a list for each metric, with a value for each replica. `learn.py` uses the same links and noise."""
     found = []
     for replica in range(replicas):
         scenario = link.make(np.random.default_rng([SEED, replica]))

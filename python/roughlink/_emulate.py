@@ -160,7 +160,7 @@ def emulate(
             raise _native.RoughlinkError(f"\n{drawn[0].rstrip()}")
         if not (out / "summary.json").exists():
             raise _native.RoughlinkError(text.strip())
-        found = _read(out, folder is not None, output)
+        found = read_emulation(out, output, is_kept=folder is not None)
     message = text.strip().rpartition("\n")[2]
     if found.result["ended"] == "failed":
         if check:
@@ -302,8 +302,11 @@ def _execute(words: list[str], nodes: list[str], progress: bool) -> tuple[int, s
     return child.returncode, "".join(messages), {node: "".join(texts) for node, texts in lines.items()}
 
 
-def _read(folder: Path, is_kept: bool, output: dict[str, str]) -> Emulation:
-    """Reads a result folder."""
+def read_emulation(folder: Path, output: dict[str, str] | None = None, *, is_kept: bool = True) -> Emulation:
+    """Reads a result folder, whose files have the `output` of programs unless it is given."""
+    if output is None:
+        files = folder.glob("output-*.txt")
+        output = {file.stem.removeprefix("output-"): file.read_text(errors="replace") for file in sorted(files)}
     tables = {}
     for name, columns in _SERIES.items():
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._emulate import read_emulation
 from ._experiment import Experiment
 from ._run import Run
 from ._scenario import whole
@@ -59,8 +60,10 @@ def read(
     """Reads the results in a folder. All numbers are the same, bit for bit, as in the program that wrote them.
 
     Returns:
-        A :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Series are read on first use, so the
-        folder must not change until then.
+        A :class:`Run` for folders of ``roughlink run -o``. Series are read on first use, so the folder must not change
+        until then.
+
+        An :class:`Emulation` for folders of :func:`emulate` and ``roughlink emulate -o``.
 
         A :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep`` and ``compare``. An unfinished sweep, or
         one part of a sweep (``--part``), has only the finished runs. :attr:`Sweep.planned` is the number of all runs.
@@ -78,7 +81,7 @@ def read(
     """
     found = _native.read(folder, whole(max_series, "max_series"), whole(max_runs, "max_runs"))
     if isinstance(found, _native.Run):
-        return Run(found)
+        return read_emulation(Path(folder)) if (Path(folder) / "emulation.json").exists() else Run(found)
     text, runs, planned = found
     result = json.loads(text)
     if runs is None:

@@ -108,7 +108,8 @@ def test_programs_talk_over_the_link(tmp_path: Path, capfd: pytest.CaptureFixtur
     again = pickle.loads(pickle.dumps(run))
     assert (repr(again), again.output, again.series("links")) == (repr(run), run.output, links)
     read = rl.read(tmp_path / "out")
-    assert isinstance(read, rl.Run) and read.result == run.result
+    assert isinstance(read, rl.Emulation) and read.result == run.result
+    assert (read.output, read.captures, read.series("links")) == (run.output, run.captures, links)
 
 
 @pytest.mark.usefixtures("possible")

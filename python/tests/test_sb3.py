@@ -101,12 +101,13 @@ def test_saved_policy_runs_without_torch(model: Any, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "sys.modules['torch'] = sys.modules['stable_baselines3'] = None\n"
+        "sys.path.append(sys.argv[2])\n"
         "import roughlink as rl, sb3\n"
         "rl.register('ppo', sb3.Policy.load(Path(sys.argv[1])).algorithm)\n"
         "print(rl.load('hello').set('tcp.cc', 'ppo').run().flows['throughput_mbps'][0])\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "policy.npz")]
-    out = subprocess.run(command, cwd=EXAMPLES, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", program, str(tmp_path / "policy.npz"), str(EXAMPLES)]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert out.returncode == 0, out.stderr
     assert float(out.stdout) > 0.5
 
