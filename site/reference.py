@@ -26,7 +26,7 @@ SECTIONS = {
     "Errors and version": "RoughlinkError ScenarioError LimitError Fault RoughlinkWarning __version__",
     "roughlink.gym": "TransportEnv TransportVectorEnv OBSERVATION Numbers Info Reward Deployed",
     "roughlink.multi_agent": "TransportParallelEnv",
-    "Other types in signatures": "Value Maker ScenarioLike ScenarioMaker Observe Rate",
+    "Types in signatures": "Value Maker ScenarioLike ScenarioMaker Observe Rate",
 }
 INTRODUCTION = "All public names. [Python and notebooks](../how-to/python.md) explains how to use them."
 TITLES = {"Args:": "Arguments", "Returns:": "Returns", "Yields:": "Yields", "Raises:": "Raises"}
@@ -112,7 +112,7 @@ def signature(entry: Entry) -> str:
 
 
 def type_of(entry: Entry, owner: Entry) -> str:
-    """Returns the type of an attribute with its default. The type may be that of the constructor's argument."""
+    """Returns the type of an attribute with its default. Without an annotation, the constructor's argument has it."""
     given = {a.arg: a.annotation for a in ast.walk(owner.constructor() or ast.Pass()) if isinstance(a, ast.arg)}
     node = getattr(entry.node, "returns", None) or getattr(entry.node, "annotation", None)
     default = getattr(entry.node, "value", None)

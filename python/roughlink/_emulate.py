@@ -192,9 +192,8 @@ def _here(
             for node, command in programs.items():
                 words = [_program(), "shell", "--process", str(os.getpid()), node, "--", *command]
                 # Ctrl-C of the terminal must reach only this process, which then ends the program.
-                children[node] = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=texts[node], stderr=subprocess.STDOUT, start_new_session=True
-                )
+                null, out, error = subprocess.DEVNULL, texts[node], subprocess.STDOUT
+                children[node] = subprocess.Popen(words, stdin=null, stdout=out, stderr=error, start_new_session=True)
             codes: dict[str, int | None] = {}
             while not running.is_over():
                 codes = {node: child.poll() for node, child in children.items()}

@@ -41,8 +41,8 @@ class Experiment:
         """Returns the curves of an experiment whose figure has some, such as windows over time.
 
         Returns:
-            A row for each point: ``stack``, ``label``, ``metric``, ``replica`` (missing for a mean over replicas), ``x``
-            and ``y``. Units are those of the figure and of the metric.
+            A row for each point: ``stack``, ``label``, ``metric``, ``replica`` (missing for a mean over replicas),
+            ``x`` and ``y``. The figure's labels, which are the meanings of ``x`` and ``y``, have the units.
         """
         points = [(c, x, y) for c in self.result["curves"] for x, y in zip(c["x"], c["y"], strict=True)]
         words = [(name, "str", "", meaning, [c[name] for c, _, _ in points]) for name, meaning in (
@@ -110,12 +110,12 @@ class Experiment:
         - ``mean``, ``low`` and ``high``: the mean and its confidence interval. The interval is Student's; for shares of
           runs it is Wilson's, and for percentiles it comes from order statistics. The ``mean`` of a metric such as
           ``duration_s:p90`` is that percentile.
-        - ``median``, and a column such as ``q0.9`` for each of `quantiles`: those of the runs, or of the replicas if
-          the row averages over other keys.
+        - ``median``, and a column such as ``q0.9`` for each of `quantiles`: quantiles of the runs. If the row averages
+          over other keys, they are quantiles of the averages within replicas.
         - ``bound``, if some runs ended before their value was known, such as the time of an event that had not
           happened yet. Then ``mean`` is ``None``, and if the ``median`` is unknown, too, ``bound`` is a lower bound of
           it. ``difference`` is the median of the differences.
-        - ``published`` and ``ratio``, if the paper of an experiment has a value: that value, and the mean divided by it.
+        - ``published`` and ``ratio``, if the paper has a value: that value, and the mean divided by it.
         - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
         - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its
           interval. Each difference is taken within a replica, in which both rows use the same random numbers

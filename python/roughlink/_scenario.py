@@ -81,7 +81,8 @@ class Scenario:
 
     def __getitem__(self, key: str) -> Any:
         """Returns the value of a key: as written, or else the one that applies, such as ``s["tcp.min_rto"]`` of the
-        stack. Returns ``None`` if the key is absent and has no default. Paths are those of :meth:`set`, without ``*``.
+        stack. Returns ``None`` if the key is absent and has no default. `key` is a path as in :meth:`set`, without
+        ``*``.
 
         Raises:
             KeyError: The scenario cannot have such a key.

@@ -61,9 +61,9 @@ class Sweep(Experiment):
 
         Args:
             row: Number of the row.
-            series: As for :meth:`Scenario.run`.
-            sample: As for :meth:`Scenario.run`.
-            max_series: As for :meth:`Scenario.run`.
+            series: Keep time series.
+            sample: Minimum time between rows of the same flow or link direction.
+            max_series: Limit for the series, bytes.
 
         Raises:
             IndexError: There is no such row.
@@ -168,7 +168,7 @@ def sweep(
         what: The scenario, in any form that :func:`scenario` accepts.
         vary: Values of each key: ``{"tcp.cc": ["cubic", "bbr"]}``. A single value applies to all runs. Keys
             separated by commas vary together: ``{"link.plc.rate,link.plc.queue": [["5 Mbit/s", "50 pkt"], ["10 Mbit/s",
-            "100 pkt"]]}``. A function computes the value from those of other keys, varied or not: ``{"link.plc.rate":
+            "100 pkt"]]}``. A function computes the value from the values of other keys: ``{"link.plc.rate":
             ["5 Mbit/s", "10 Mbit/s"], "link.plc.queue": lambda at: f"{round(rl.quantity(at['link.plc.rate']) / 1e5)}
             pkt"}``. Or a list with the values of all keys for each combination: ``[{"tcp.cc": "cubic", "seed": 1},
             {"tcp.cc": "bbr", "seed": 2}]``.

@@ -11,7 +11,7 @@ from . import _native
 from ._scenario import Scenario, Value, text_of
 
 At = Mapping[str, Any]
-"""Values of one combination: those given for the varied keys, and those of the scenario for other keys."""
+"""Values of one combination: for varied keys the given ones, and for other keys the values of the scenario."""
 
 
 class Axis:

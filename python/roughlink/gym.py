@@ -25,9 +25,9 @@ The network is simulated in this process, without compilation, sockets or other 
 logarithm of a factor for the current value, from -1 (half) to 1 (double). With ``multiplicative=False`` it is the new
 value. The endpoint repairs losses; they do not change the window.
 
-**Reward**: ``w.throughput * delivered - w.delay * (rtt - min_rtt) - w.loss * loss - w.silence * since_ack``, where ``w``
-is a :class:`Reward` with the weights. The delay term is 0 if no round-trip time was measured. A function can take the
-place of the weights, and another function that of the nine numbers.
+**Reward**: ``w.throughput * delivered - w.delay * (rtt - min_rtt) - w.loss * loss - w.silence * since_ack``, where
+``w`` is a :class:`Reward` with the weights. The delay term is 0 if no round-trip time was measured. Functions can
+compute other rewards and other observations.
 
 An episode begins with the first data segment and a window of 10 segments. The episode is terminated when all bytes have
 arrived or the connection gives up, and truncated at the end of the scenario.
@@ -89,8 +89,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         reward: Weights, or a function ``reward(seen, info)`` that returns an array of rewards. Each row of `seen` has
             the nine numbers of a controlled flow, and each value of `info` is an array with an entry for each row.
         observe: Function ``observe(seen, info)`` with the same arguments that returns other observations, a row each.
+            The first call, for the shape, has zeros.
         history: Number of observations that the agent sees, with the latest last. With more than 1, the shape of the
-            observation begins with this number. Before the first step all are that of the reset.
+            observation begins with this number. A reset fills all with its observation.
         privileged: Add values that no sender knows to `info`.
         render_mode: ``"ansi"`` for a line of text, or ``"rgb_array"`` for a picture of the episode so far (480 by 640
             pixels; needs matplotlib).
@@ -181,8 +182,8 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         return self._agents.observations[0], reward, end == TERMINATED, end == TRUNCATED, info
 
     def render(self) -> Any:
-        """Returns the last step as a line of text (``"ansi"``), or the delivered rate, the round-trip time and the
-        window of the episode so far as a picture (``"rgb_array"``), an array of 480 by 640 pixels with 3 bytes each."""
+        """Returns the last step as a line of text (``"ansi"``), or a picture of the episode so far (``"rgb_array"``):
+        delivered rate, round-trip time and window, in an array of 480 by 640 pixels with 3 bytes each."""
         if self.render_mode == "rgb_array":
             from ._plot import episode
 

@@ -3,7 +3,7 @@
     >>> import roughlink.multi_agent
     >>> env = roughlink.multi_agent.TransportParallelEnv("three-cars", flows=["car1", "car2", "car3"])
 
-Observations, actions and rewards of each agent are those of :mod:`roughlink.gym`.
+Each agent has the observations, actions and rewards of :mod:`roughlink.gym`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
     flow that has not begun applies from its beginning. An agent leaves `agents` when its flow is over.
 
     Args:
-        scenario: As for :class:`roughlink.gym.TransportEnv`.
+        scenario: A scenario or a function, as for :class:`roughlink.gym.TransportEnv`.
         flows: Names of the controlled transfers, by default all transfers of the scenario.
         interval_s: Length of a step, s. By default `round_trips` determines the length.
         round_trips: Length of a step in smoothed round-trip times, of the longest among the agents; at least 10 ms and
             at most 1 s.
-        reward: As for :class:`roughlink.gym.TransportEnv`. A function gets a row for each agent at once, so that it can
-            judge fairness.
+        reward: Weights or a function, as for :class:`roughlink.gym.TransportEnv`. A function gets the rows of all
+            agents at once, so that it can judge fairness.
 
     The other arguments are the same as for :class:`roughlink.gym.TransportEnv`. ``info[agent]`` has the same values as
     its `info`.

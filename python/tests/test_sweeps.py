@@ -479,7 +479,8 @@ def test_functions_compute_values_from_those_of_other_keys(scenario: Path, tmp_p
     assert axis["name"] == "link.plc.delay,link.plc.rate,link.plc.queue" and len(axis["values"]) == 4
     # Without other keys it is a constant.
     fixed = rl.sweep(s, {"tcp.cc": ["cubic", "bbr"], "link.plc.queue": lambda at: "9 pkt"}, folder=tmp_path / "fixed")
-    assert [axis["name"] for axis in fixed.result["axes"]] == ["tcp.cc"] and fixed.scenario(0)["link.plc.queue"] == "9 pkt"
+    assert [axis["name"] for axis in fixed.result["axes"]] == ["tcp.cc"]
+    assert fixed.scenario(0)["link.plc.queue"] == "9 pkt"
 
 
 def test_rows_list_the_combinations(scenario: Path, command: Command, tmp_path: Path) -> None:

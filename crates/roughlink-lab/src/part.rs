@@ -43,8 +43,8 @@ impl GridPart {
     }
 }
 
-/// Opens the run store of a sweep or comparison. The folder may have one of the same scenarios and keys with other
-/// values, metrics or replicas: its runs are reused, and the statistics will be those of `plan`.
+/// Opens the run store of a sweep or comparison. A sweep in the folder may have other values of the same keys, metrics
+/// or replicas. Its runs are reused; the statistics become those of `plan`.
 ///
 /// # Errors
 /// Returns an error if the folder has other results, is in use, or cannot be read or written.

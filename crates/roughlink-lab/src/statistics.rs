@@ -118,10 +118,7 @@ pub type ConfidenceInterval = [f64; 2];
 /// assert_eq!(median(&exact, LEVEL), Some(([5.0, 5.0], Some([2.0, 8.0]))));
 /// assert_eq!(median(&exact[..5], LEVEL), Some(([3.0, 3.0], None))); // too few values for an interval
 /// ```
-pub fn median(
-    values: &[ConfidenceInterval],
-    level: f64,
-) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
+pub fn median(values: &[ConfidenceInterval], level: f64) -> Option<(ConfidenceInterval, Option<ConfidenceInterval>)> {
     quantile(values, 0.5, level)
 }
 

@@ -158,9 +158,10 @@ impl Store {
     ) -> Result<Store, LabError> {
         let others = || LabError::Usage {
             message: format!("`{}` has the results of another experiment", folder.display()),
-            help: "name another folder with -o, or remove this one; only values of the same keys, metrics and replicas \
+            help:
+                "name another folder with -o, or remove this one; only values of the same keys, metrics and replicas \
                    may differ"
-                .into(),
+                    .into(),
         };
         let known = || match identity_of(folder) {
             Some(known) if !identity.continues(&known) && !is_extension() => Err(others()),

@@ -1,5 +1,5 @@
-//! Emulations in this process, for flows whose algorithms are Python classes. Other emulations run in the program
-//! `roughlink`.
+//! Emulations in this process, for flows whose algorithms are Python classes. The program `roughlink` runs all other
+//! emulations.
 
 use crate::cc::{ExceptionObserver, bind};
 use crate::error::{FailureReason, guarded};
@@ -8,18 +8,16 @@ use crate::scenario::{PyScenario, limits_of};
 use pyo3::prelude::*;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use roughlink_host::{
-    EmulatedHost, Emulation, EmulationSettings, HostError, NodeLocation, Running as Loop, is_allowed,
-};
+use roughlink_host::{EmulatedHost, Emulation, EmulationSettings, HostError, NodeLocation, Running, is_allowed};
 use roughlink_lab::error::LabError;
 use std::sync::{Mutex, PoisonError};
 
 /// Emulation in progress, in a separate thread.
-#[pyclass(frozen, module = "roughlink._native")]
-pub(crate) struct Running(Mutex<Option<Loop<ExceptionObserver>>>);
+#[pyclass(frozen, name = "Running", module = "roughlink._native")]
+pub(crate) struct PyRunning(Mutex<Option<Running<ExceptionObserver>>>);
 
 #[pymethods]
-impl Running {
+impl PyRunning {
     /// Starts an emulation of the kernel nodes of a scenario. `cc` has the Python algorithms by name.
     #[new]
     fn new(py: Python<'_>, scenario: &PyScenario, replica: u32, cc: Vec<(String, Py<PyAny>)>) -> PyResult<Self> {
@@ -38,19 +36,19 @@ impl Running {
                 let hosts: Vec<EmulatedHost> = scenario.kernels().map(host).collect();
                 let settings = EmulationSettings { replica, limits: limits_of(None), ..EmulationSettings::default() };
                 let emulation = Emulation::open(scenario, &hosts, &settings).map_err(failed)?;
-                Ok(Running(Mutex::new(Some(emulation.start(ends)))))
+                Ok(PyRunning(Mutex::new(Some(emulation.start(ends)))))
             })
         })
     }
 
     /// Returns true if the emulation has ended by itself.
     fn is_over(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(Loop::is_over)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(Running::is_over)
     }
 
     /// Returns how many TCP bytes of ended programs are not acknowledged yet.
     fn undelivered(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Loop::undelivered)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Running::undelivered)
     }
 
     /// Ends the emulation. Returns the results, and the ways in which it was too slow: by more than `most_late` s.
@@ -64,7 +62,7 @@ impl Running {
                     return Err(FailureReason::Python(e));
                 }
                 let faults = outcome.faults(Time::from_secs_f64(most_late));
-                Ok((PyRun::of(outcome.result), faults))
+                Ok((PyRun::from_result(outcome.result), faults))
             })
         })
     }

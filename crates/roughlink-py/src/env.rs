@@ -224,7 +224,7 @@ impl World {
         self.wake(&mut network, until)?;
         self.took = until - self.now;
         self.now = until;
-        // A connection that gave up has no further events. If nothing else has, either, its flow is over as well.
+        // A connection that gave up has no further events. Its flow is over if the network has none at all.
         let is_silent = network.next_wake() == Time::MAX && until < end;
         self.network = Some(network);
         let outcome = |agent: &mut Agent| {
@@ -402,8 +402,8 @@ impl Batch {
         self.worlds().iter().flat_map(World::silences).collect()
     }
 
-    /// Returns three numbers (float64) for each controlled flow on the state of its path: the lowest rate in Mbit/s,
-    /// the waiting packets, and 1 if all links are up.
+    /// Returns the state of each controlled flow's path as three numbers (float64): lowest rate in Mbit/s, waiting
+    /// packets, and 1 if all links are up.
     fn path_states<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut worlds = self.worlds();
         let values = worlds.iter_mut().flat_map(World::path_states).flatten().flat_map(f64::to_ne_bytes);

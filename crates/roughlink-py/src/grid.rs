@@ -11,7 +11,9 @@ use pyo3::prelude::*;
 use roughlink_lab::drawing::{self, MessageStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::ExperimentPlan;
-use roughlink_lab::experiment::grid::{Grid, choices as choices_of, rows as rows_of, sweep as plan_of, values as values_of};
+use roughlink_lab::experiment::grid::{
+    Grid, choices as choices_of, rows as rows_of, sweep as plan_of, values as values_of,
+};
 use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
@@ -306,7 +308,7 @@ pub(crate) fn measure(py: Python<'_>, folder: PathBuf, metric: &str, max_runs: u
             let (mut plan, records) = folder::unfinished(&folder, max_runs)?;
             plan.measure_only(metric).map_err(|e| {
                 let help = e.help().map_or_else(String::new, |help| format!("; {help}"));
-                PyErr::from(PyKeyError::new_err(format!("{metric} was not measured: {e}{help}")))
+                PyKeyError::new_err(format!("{metric} was not measured: {e}{help}"))
             })?;
             Ok(json(&plan.result(&records)))
         })

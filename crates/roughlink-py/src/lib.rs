@@ -35,15 +35,15 @@ mod _native {
     use crate::cc::{algorithms, register};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::emulate::Running;
+    use crate::emulate::PyRunning;
     #[pymodule_export]
     use crate::env::{Batch, exp2};
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
     use crate::grid::{
-        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, rows, stored_run, student,
-        sweep, values,
+        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, rows,
+        stored_run, student, sweep, values,
     };
     #[pymodule_export]
     use crate::part::{Work, WorkerShare};

@@ -60,7 +60,7 @@ impl PyRun {
 
     /// Creates a run without series.
     #[cfg(target_os = "linux")]
-    pub(crate) fn of(result: RunResult) -> Self {
+    pub(crate) fn from_result(result: RunResult) -> Self {
         PyRun { result, text: None, series: SeriesLocation::Nowhere }
     }
 

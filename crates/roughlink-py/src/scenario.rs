@@ -207,9 +207,9 @@ impl PyScenario {
 
 /// Reads the minimum time between rows of a series.
 fn interval(sample: &str) -> Result<Time, FailureReason> {
-    sample.parse().map_err(|e| {
-        usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'").into()
-    })
+    sample
+        .parse()
+        .map_err(|e| usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'").into())
 }
 
 /// Returns the limits with a maximum memory in bytes and a maximum number of events.

@@ -97,7 +97,9 @@ impl PyTable {
         let mut arrays = Vec::with_capacity(columns.len());
         for (_, kind, _, _, values) in &columns {
             arrays.push(match &**kind {
-                "int" => Arc::new(values.extract::<Vec<Option<i64>>>()?.into_iter().collect::<Int64Array>()) as ArrayRef,
+                "int" => {
+                    Arc::new(values.extract::<Vec<Option<i64>>>()?.into_iter().collect::<Int64Array>()) as ArrayRef
+                }
                 "float" => reals(values.extract::<Vec<Option<f64>>>()?),
                 "bool" => Arc::new(values.extract::<Vec<Option<bool>>>()?.into_iter().collect::<BooleanArray>()),
                 _ => words(values.extract::<Vec<Option<String>>>()?.iter().map(Option::as_deref)),
@@ -107,7 +109,8 @@ impl PyTable {
             return Err(PyValueError::new_err("the columns have different lengths"));
         }
         let headings = columns.iter().map(|(name, _, unit, meaning, _)| [name, unit, meaning].map(String::as_str));
-        let named = headings.zip(arrays).map(|([name, unit, meaning], values)| PyColumn { name, unit, meaning, values });
+        let named =
+            headings.zip(arrays).map(|([name, unit, meaning], values)| PyColumn { name, unit, meaning, values });
         Ok(PyTable::from_columns(named.collect()))
     }
 

@@ -236,9 +236,10 @@ impl Cell {
         Some([mean - half, mean + half])
     }
 
-    /// Returns the difference `self - other` with its interval, computed within replicas, which share their random numbers. None if no
-    /// replica has both values. The result is the mean of the differences, or their median if either cell is a median
-    /// or has bounds. For shares of runs it is their difference, and for other quantiles it has no interval.
+    /// Returns the difference `self - other` with its interval, computed within replicas, which share their random
+    /// numbers. None if no replica has both values. The result is the mean of the differences, or their median if
+    /// either cell is a median or has bounds. For shares of runs it is their difference, and for other quantiles it has
+    /// no interval.
     pub fn difference(&self, other: &Cell, level: f64) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
@@ -303,7 +304,8 @@ impl Cell {
 pub struct Difference {
     /// Bounds of the difference; they are equal if it is known.
     pub value: ConfidenceInterval,
-    /// Confidence interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
+    /// Confidence interval, if there are enough replicas; an end is infinite if it depends on runs that ended too
+    /// early.
     pub interval: Option<ConfidenceInterval>,
     /// True for the median of the differences within replicas, false for their mean.
     pub median: bool,
