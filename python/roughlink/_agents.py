@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal, Union
 
 import numpy as np
@@ -163,6 +164,10 @@ class Agents:
 
     def _own(self) -> Numbers:
         return self.seen if self.observe is None else np.asarray(self.observe(self.seen, self.info), np.float32)
+
+
+OPTIONS = frozenset(signature(Agents).parameters) - {"scenarios", "flows"}
+"""Arguments that all environments pass on."""
 
 
 def _stacked(seen: Numbers, history: int) -> Numbers:

@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 
 from ._agents import (
     GOES_ON,
+    OPTIONS,
     TERMINATED,
     TRUNCATED,
     Agents,
@@ -130,20 +131,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         privileged: bool = False,
         render_mode: Literal["ansi", "rgb_array"] | None = None,
     ) -> None:
+        options = {name: value for name, value in locals().items() if name in OPTIONS}
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"unknown render_mode {render_mode!r}; expected 'ansi' or 'rgb_array'")
-        options: dict[str, Any] = dict(
-            action=action,
-            multiplicative=multiplicative,
-            interval_s=interval_s,
-            round_trips=round_trips,
-            max_window=max_window,
-            max_rate_mbps=max_rate_mbps,
-            reward=reward,
-            observe=observe,
-            history=history,
-            privileged=privileged,
-        )
         EzPickle.__init__(self, scenario, flow=flow, render_mode=render_mode, **options)
         self.render_mode = render_mode
         self._maker = scenario if callable(scenario) else None
@@ -238,19 +228,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: None = None,
     ) -> None:
-        options: dict[str, Any] = dict(
-            action=action,
-            multiplicative=multiplicative,
-            interval_s=interval_s,
-            round_trips=round_trips,
-            max_window=max_window,
-            max_rate_mbps=max_rate_mbps,
-            reward=reward,
-            observe=observe,
-            history=history,
-            privileged=privileged,
-            threads=threads,
-        )
+        options = {name: value for name, value in locals().items() if name in OPTIONS}
         EzPickle.__init__(self, num_envs, scenario, flow=flow, autoreset_mode=autoreset_mode, **options)
         self.mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.mode}

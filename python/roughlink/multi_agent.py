@@ -19,8 +19,8 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
-from ._agents import GOES_ON, TERMINATED, TRUNCATED, Agents, Observe, Rate, Reward, ScenarioLike, ScenarioMaker
-from ._agents import first_of
+from ._agents import GOES_ON, OPTIONS, TERMINATED, TRUNCATED, Agents, Observe, Rate, Reward
+from ._agents import ScenarioLike, ScenarioMaker, first_of
 from ._deployed import Numbers
 from ._scenario import scenario as scenario_of
 
@@ -66,18 +66,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         privileged: bool = False,
         render_mode: None = None,
     ) -> None:
-        options: dict[str, Any] = dict(
-            action=action,
-            multiplicative=multiplicative,
-            interval_s=interval_s,
-            round_trips=round_trips,
-            max_window=max_window,
-            max_rate_mbps=max_rate_mbps,
-            reward=reward,
-            observe=observe,
-            history=history,
-            privileged=privileged,
-        )
+        options = {name: value for name, value in locals().items() if name in OPTIONS}
         EzPickle.__init__(self, scenario, flows, **options)
         self.render_mode = render_mode
         first = scenario_of(first_of(scenario))
