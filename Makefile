@@ -98,6 +98,7 @@ deny:
 docs:
 	@.ci/setup build
 	INSTA_UPDATE=always $(CARGO) test -p roughlink-cli --locked --lib reference
+	python3 site/reference.py
 
 site: build
 	@.ci/setup build python

@@ -21,6 +21,7 @@ from ._scenario import Scenario
 from ._scenario import scenario as scenario_of
 
 ScenarioLike = Union[Scenario, str, "Mapping[str, Any]"]
+"""A scenario, its name, or its keys."""
 ScenarioMaker = Callable[[np.random.Generator], ScenarioLike]
 """Function that returns the scenario of an episode, for example with a random rate."""
 Info = dict[str, NDArray[Any]]

@@ -13,6 +13,7 @@ from ._cc import UNLIMITED, CongestionControl, Permit
 from ._native import Ack, Congestion, Flow, Sent
 
 Numbers = NDArray[np.float32]
+"""Array of observations or actions."""
 
 OBSERVATION = ("delivered", "sent", "rtt", "min_rtt", "loss", "window", "in_flight", "recovering", "interval")
 """Names of the observed values, in order."""
@@ -60,9 +61,15 @@ class Deployed(CongestionControl):
             shared between connections.
 
     The other arguments are the same as for :class:`TransportEnv`.
+
+    Raises:
+        ValueError: An argument is out of range. During a run: `policy` returned a number that is not finite.
     """
 
-    phase = "controlled"
+    cwnd: float
+    ssthresh: float
+    rate_bps: float | None = None
+    phase: str = "controlled"
 
     def __init__(
         self,

@@ -115,6 +115,9 @@ def emulate(
         check: Raise an error if a program fails. Otherwise ``result["programs"]`` has its exit code.
         progress: Print addresses and the output of programs on standard error during the emulation.
 
+    Returns:
+        The results, with samples over time and the output of each program.
+
     Raises:
         ScenarioError: The scenario is invalid.
         ValueError: A number is out of range, or `folder` is given with an algorithm that is a Python class.
@@ -311,7 +314,7 @@ def read_emulation(folder: Path, output: dict[str, str] | None = None, *, is_kep
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         values = [[_PARSERS[c.type](row[c.name]) if row[c.name] else None for row in rows] for c in columns]
-        tables[name] = Table.of([(*column, each) for column, each in zip(columns, values, strict=True)])
+        tables[name] = Table.of([(c.name, c.type, c.unit, c.meaning, v) for c, v in zip(columns, values, strict=True)])
     result = (folder / "summary.json").read_text(encoding="utf-8")
     return _again(result, folder if is_kept else None, output, tables)
 

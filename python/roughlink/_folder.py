@@ -59,6 +59,11 @@ def read(
 ) -> Run | Sweep | Paper:
     """Reads the results in a folder. All numbers are the same, bit for bit, as in the program that wrote them.
 
+    Args:
+        folder: The folder.
+        max_series: Limit for a series or the table of runs in memory, bytes.
+        max_runs: Limit for the planned runs of an unfinished sweep.
+
     Returns:
         A :class:`Run` for folders of ``roughlink run -o``. Series are read on first use, so the folder must not change
         until then.
@@ -69,11 +74,6 @@ def read(
         one part of a sweep (``--part``), has only the finished runs. :attr:`Sweep.planned` is the number of all runs.
 
         A :class:`Paper` for folders of ``roughlink reproduce``.
-
-    Args:
-        folder: The folder.
-        max_series: Limit for a series or the table of runs in memory, bytes.
-        max_runs: Limit for the planned runs of an unfinished sweep.
 
     Raises:
         RoughlinkError: The folder has no results, or a file in it is damaged.

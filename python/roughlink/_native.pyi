@@ -48,15 +48,27 @@ __all__ = [
     "values",
 ]
 __version__: str
+"""Version of the package."""
 engine: str
 
-class RoughlinkError(Exception): ...
+class RoughlinkError(Exception):
+    """Base class of roughlink's errors; the message has the reason and advice."""
+
 class ScenarioError(RoughlinkError):
+    """A scenario is invalid; the message has the position. The attributes belong to the first problem."""
+
     key: str | None
+    """Name of the key; ``None`` if unknown."""
     line: int | None
+    """Line of the file, from 1; ``None`` if unknown."""
     help: str | None
-class LimitError(RoughlinkError): ...
-class Fault(RoughlinkError): ...
+    """Advice; ``None`` if there is none."""
+
+class LimitError(RoughlinkError):
+    """A run or a stored table exceeds a limit."""
+
+class Fault(RoughlinkError):
+    """A bug in roughlink; please report it."""
 
 @final
 class Scenario:

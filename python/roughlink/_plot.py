@@ -66,7 +66,7 @@ def means(
     stacks = experiment.result["stacks"]
     if by is None and len(stacks) > 1:
         rows = [row for row in rows if row["stack"] == stacks[0]]
-    keys = [axis["name"] for axis in experiment.result["axes"] if rows and axis["name"] in rows[0]]
+    keys: list[str] = [axis["name"] for axis in experiment.result["axes"] if rows and axis["name"] in rows[0]]
     if not keys:
         raise ValueError("nothing was varied, so there is no x axis")
     if x is None:
@@ -127,11 +127,12 @@ def episode(steps: Sequence[tuple[float, NDArray[np.float32]]]) -> NDArray[np.ui
     figure = Figure(figsize=(6.4, 4.8), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     rows = (("delivered, Mbit/s", 0), ("round-trip time, s", 2), ("window, segments", 5))
-    for axes, (label, column) in zip(figure.subplots(len(rows), sharex=True), rows, strict=True):
+    drawn = figure.subplots(len(rows), sharex=True)
+    for axes, (label, column) in zip(drawn, rows, strict=True):
         axes.plot([time for time, _ in steps], [seen[column] for _, seen in steps])
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
-    axes.set_xlabel("time, s")
+    drawn[-1].set_xlabel("time, s")
     canvas.draw()
     import numpy as np
 

@@ -120,6 +120,9 @@ class Run:
 
         Returns:
             The axes.
+
+        Raises:
+            ValueError: The run has no series.
         """
         from ._plot import throughput
 

@@ -75,9 +75,8 @@ class Scenario:
         Raises:
             ScenarioError: The key does not exist, or the value is invalid.
         """
-        if isinstance(key, str):
-            key = {key: value}  # type: ignore[dict-item]
-        return _made(self._native.set([(name, text_of(each, name)) for name, each in key.items()]))
+        pairs: Mapping[str, Any] = {key: value} if isinstance(key, str) else key
+        return _made(self._native.set([(name, text_of(each, name)) for name, each in pairs.items()]))
 
     def __getitem__(self, key: str) -> Any:
         """Returns the value of a key: as written, or else the one that applies, such as ``s["tcp.min_rto"]`` of the
@@ -120,6 +119,9 @@ class Scenario:
                 (``docs/reference/results.md``). Series are then read from there. The manifest has no command line.
             captures: Write a capture (pcapng) for each node into `folder`.
             force: Replace the results of another run in `folder`.
+
+        Returns:
+            The results, with series if `series` is true or `folder` is given.
 
         Raises:
             ScenarioError: A flow has no path.
@@ -165,6 +167,9 @@ def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenar
         name: A path, or the name of a built-in scenario such as ``"hello"``.
         allow_outside: Permit references to files outside the scenario's folder.
 
+    Returns:
+        The scenario. Valid but probably unintended settings cause a :class:`RoughlinkWarning`.
+
     Raises:
         ScenarioError: The file is invalid; the message has the position.
         RoughlinkError: The file does not exist.
@@ -183,6 +188,10 @@ def scenario(
         folder: Folder of the files that a dictionary or text refers to, by default the working directory. Not used
             for a path or a name.
 
+    Returns:
+        The scenario, or `what` itself if it is a :class:`Scenario`. Valid but probably unintended settings cause a
+        :class:`RoughlinkWarning`.
+
     Raises:
         ScenarioError: The scenario is invalid.
     """
@@ -198,19 +207,19 @@ def scenario(
 
 
 def scenarios() -> list[str]:
-    """Lists the names of the built-in scenarios."""
+    """Returns the names of the built-in scenarios."""
     return _native.names()
 
 
 def algorithms() -> list[dict[str, Any]]:
-    """Lists the congestion controls: ``name``, ``summary``, ``source``, ``tcp`` (keys that it sets) and ``parameters``
-    by stack, as in ``roughlink cc list --json``."""
+    """Returns the congestion controls: ``name``, ``summary``, ``source``, ``tcp`` (keys that it sets) and
+    ``parameters`` by stack, as in ``roughlink cc list --json``."""
     found: list[dict[str, Any]] = json.loads(_native.algorithms())
     return found
 
 
 def metrics() -> list[dict[str, str]]:
-    """Lists the metrics of :func:`sweep`: ``name``, ``of`` (flow, link or run), ``unit`` and ``meaning``, as in
+    """Returns the metrics of :func:`sweep`: ``name``, ``of`` (flow, link or run), ``unit`` and ``meaning``, as in
     ``roughlink metric list --json``."""
     found: list[dict[str, str]] = json.loads(_native.metrics())
     return found
@@ -249,7 +258,14 @@ def run(
     captures: bool = True,
     force: bool = False,
 ) -> Run:
-    """Creates a scenario (:func:`scenario`) and runs it with the options of :meth:`Scenario.run`."""
+    """Creates a scenario (:func:`scenario`) and runs it with the options of :meth:`Scenario.run`.
+
+    Returns:
+        The results, as of :meth:`Scenario.run`.
+
+    Raises:
+        ScenarioError: The scenario is invalid. :meth:`Scenario.run` lists the other errors.
+    """
     return scenario(what).run(
         replica=replica,
         series=series,

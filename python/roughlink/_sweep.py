@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TextIO
 
 from . import _native
 from ._cc import Maker, register
@@ -32,7 +32,7 @@ class Sweep(Experiment):
         sweep``)."""
         self.runs = runs
         """Table with a row per finished run: varied values, replica, seed, and every metric."""
-        self.planned = len(runs) if planned is None else planned
+        self.planned: int = len(runs) if planned is None else planned
         """Number of planned runs. An unfinished sweep has fewer in `runs`."""
 
     def _cells(self, metric: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
@@ -65,6 +65,9 @@ class Sweep(Experiment):
             sample: Minimum time between rows of the same flow or link direction.
             max_series: Limit for the series, bytes.
 
+        Returns:
+            The run, with series if `series` is true.
+
         Raises:
             IndexError: There is no such row.
             ValueError: The runs were carried by a kernel, and simulating them gives other results.
@@ -96,7 +99,10 @@ class Sweep(Experiment):
             row in `runs`, and the values of the varied keys and the replica.
 
         Raises:
+            KeyError: No series has this name.
             IndexError: There is no such row.
+            ValueError: `rows` is empty, or the runs were carried by a kernel.
+            RoughlinkError: The folder was removed, or has runs of another version.
         """
         chosen = list(range(len(self.runs))) if rows is None else [index(row) for row in rows]
         keys = [column for column in self.runs.columns if column.name in {*self._axes(), "replica"}]
@@ -117,7 +123,7 @@ class Sweep(Experiment):
             for column, name_of in zip(values[len(labels) :], table):
                 column.extend(table[name_of])
         headings = [*labels, *tables[0].columns]
-        return Table.of([(*heading, column) for heading, column in zip(headings, values, strict=True)])
+        return Table.of([(h.name, h.type, h.unit, h.meaning, v) for h, v in zip(headings, values, strict=True)])
 
     def _axes(self) -> set[str]:
         names = [axis["name"] for axis in self.result["axes"]]
@@ -198,6 +204,9 @@ def sweep(
             ["mine", "cubic"]}``. Results have the name with the version, ``mine-v3``. Runs with the same version are
             reused, so change the version with the class. Python executes one such run at a time.
 
+    Returns:
+        The results, also of runs that were in the folder before.
+
     Raises:
         ScenarioError: One of the scenarios is invalid.
         ValueError: A key has no values or the same value twice, or a number is out of range.
@@ -268,6 +277,9 @@ def merge(
         max_runs: Limit for the number of runs of the whole sweep.
         cc: The argument `cc` of the sweep, if it had one. The command line cannot merge such parts.
 
+    Returns:
+        The whole sweep.
+
     Raises:
         RoughlinkError: Runs are missing, the parts are of different sweeps or versions, two parts have different
             results for the same run, or a folder cannot be read or written.
@@ -295,9 +307,10 @@ class _Progress:
     """Progress line on standard error, if shown, and the number of repeated runs."""
 
     def __init__(self, show: bool) -> None:
-        self.show = show and sys.stderr is not None
+        stream: TextIO | None = sys.stderr
+        self.show = show and stream is not None
         # On a terminal and in a notebook a line is replaced at most five times a second; a log gets a line a minute.
-        self.replaces = "ipykernel" in sys.modules or (self.show and sys.stderr.isatty())
+        self.replaces = "ipykernel" in sys.modules or (show and stream is not None and stream.isatty())
         self.pause = 0.2 if self.replaces else 60.0
         self.begin = self.last = time.monotonic()
         self.said = ""

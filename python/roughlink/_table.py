@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, SupportsIndex, overload
 
 from . import _native
 
@@ -40,7 +40,7 @@ class Table:
 
     @staticmethod
     def of(columns: Sequence[tuple[str, str, str, str, Sequence[object]]]) -> Table:
-        """Creates a table of columns, each with the four fields of a :class:`Column` and its values.
+        """Returns a table of columns, each with the four fields of a :class:`Column` and its values.
 
         Raises:
             TypeError: A value does not have the type of its column.
@@ -54,6 +54,7 @@ class Table:
         return [Column(*each) for each in self._native.columns()]
 
     def __len__(self) -> int:
+        """Returns the number of rows."""
         return len(self._native)
 
     @overload
@@ -134,7 +135,7 @@ class Table:
             return NotImplemented
         return self.columns == other.columns and all(self[name] == other[name] for name in self)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Exports the table to other libraries (Arrow PyCapsule interface)."""

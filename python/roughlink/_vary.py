@@ -96,7 +96,7 @@ def _given(name: str, values: Any) -> Axis:
     return Axis(keys, points)
 
 
-def _computed(scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], Value]) -> list[Axis]:
+def _computed(scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], object]) -> list[Axis]:
     """Adds a key that a function computes."""
     read: set[str] = set()
     found = []

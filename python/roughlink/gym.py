@@ -10,6 +10,8 @@ The network is simulated in this process, without compilation, sockets or other 
 **Observation**, nine numbers (float32) of the last interval:
 
 ===  ============  ========  =====================================================================
+ no  name          unit      meaning
+===  ============  ========  =====================================================================
   0  delivered     Mbit/s    newly acknowledged payload
   1  sent          Mbit/s    payload sent, retransmissions included
   2  rtt           s         mean round-trip time; 0 if not measured
@@ -44,6 +46,7 @@ from typing import Any, Literal, SupportsIndex
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.utils import EzPickle
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -97,9 +100,16 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         render_mode: ``"ansi"`` for a line of text, or ``"rgb_array"`` for a picture of the episode so far (480 by 640
             pixels; needs matplotlib).
 
+    Raises:
+        ScenarioError: The scenario is invalid.
+        ValueError: The scenario has no such transfer, an argument is out of range, or a function returned an array of
+            another shape.
+
     The seed of :meth:`reset` determines all random numbers. Later episodes without a seed differ from each other in a
     reproducible way. `info` has:
 
+    ================= ======= =====================================================================
+    key               unit    meaning
     ================= ======= =====================================================================
     ``time_s``        s       time since the start of the scenario
     ``replica``               ``scenario.run(replica=info["replica"])`` uses the same random numbers
@@ -138,8 +148,8 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         self.render_mode = render_mode
         self._maker = scenario if callable(scenario) else None
         self._agents = Agents([first_of(scenario)], () if flow is None else (flow,), **options)
-        self.observation_space = self._agents.observation_space
-        self.action_space = self._agents.action_space
+        self.observation_space: Space[Numbers] = self._agents.observation_space
+        self.action_space: Space[Numbers] = self._agents.action_space
         self._over = True
         self._shown: list[tuple[float, Numbers]] = []
 
@@ -147,6 +157,10 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         self, *, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Numbers, dict[str, Any]]:
         """Starts an episode. There are no `options`.
+
+        Returns:
+            The observation and `info`. The observation has the shape ``(9,)``, or ``(history, 9)`` with a `history`
+            above 1. With `observe`, a row of its result takes the place of the nine numbers.
 
         Raises:
             ValueError: `options` has an entry.
@@ -161,6 +175,19 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         return self._agents.observations[0], self._info()
 
     def step(self, action: Numbers) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
+        """Applies an action, and runs the network for a step.
+
+        Args:
+            action: Array with one number: its shape is ``(1,)``.
+
+        Returns:
+            The observation, the reward, true if the episode is terminated, true if it is truncated, and `info`. The
+            observation has the shape that :meth:`reset` describes.
+
+        Raises:
+            gymnasium.error.ResetNeeded: The episode is over.
+            ValueError: The action or its shape is invalid.
+        """
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
         end = int(self._agents.step(action, np.ones(1, np.bool_))[0])
@@ -204,6 +231,10 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
 
     The other arguments are the same as for :class:`TransportEnv`. Each value of `info` is an array with an entry for
     each environment.
+
+    Raises:
+        ScenarioError: A scenario is invalid.
+        ValueError: The number of scenarios is not `num_envs`, or as for :class:`TransportEnv`.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -230,7 +261,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
     ) -> None:
         options = {name: value for name, value in locals().items() if name in OPTIONS}
         EzPickle.__init__(self, num_envs, scenario, flow=flow, autoreset_mode=autoreset_mode, **options)
-        self.mode = AutoresetMode(autoreset_mode)
+        self.mode: AutoresetMode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.mode}
         self._maker = scenario if callable(scenario) else None
         first = first_of(scenario) if callable(scenario) else scenario
@@ -238,12 +269,12 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         if len(scenarios) != num_envs:
             raise ValueError(f"{len(scenarios)} scenarios for {num_envs} environments")
         self.num_envs = num_envs
-        self.render_mode = render_mode
+        self.render_mode: str | None = render_mode
         self._agents = Agents(scenarios, () if flow is None else (flow,), **options)
-        self.single_observation_space = self._agents.observation_space
-        self.single_action_space = self._agents.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.single_observation_space: Space[Any] = self._agents.observation_space
+        self.single_action_space: Space[Any] = self._agents.action_space
+        self.observation_space: Space[Any] = batch_space(self.single_observation_space, num_envs)
+        self.action_space: Space[Any] = batch_space(self.single_action_space, num_envs)
         self._random = [np.random.default_rng() for _ in range(num_envs)]
         self._over = np.ones(num_envs, np.bool_)
 
@@ -255,6 +286,10 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
     ) -> tuple[Numbers, dict[str, Any]]:
         """Restarts all environments, or those in ``options["reset_mask"]``. With a number as `seed`, environment i gets
         ``seed + i``.
+
+        Returns:
+            The observations and `info`. The observations have a row for each environment, with the shape that
+            :meth:`TransportEnv.reset` describes.
 
         Raises:
             ValueError: `options` has another entry, or the number of seeds is wrong.
@@ -280,6 +315,19 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
     def step(
         self, actions: Numbers
     ) -> tuple[Numbers, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """Applies the actions, and runs each network for a step.
+
+        Args:
+            actions: Array with one number for each environment: its shape is ``(num_envs, 1)``.
+
+        Returns:
+            The observations as of :meth:`reset`, the rewards, the terminated and the truncated episodes, and `info`.
+            Each array has a row or a value for each environment.
+
+        Raises:
+            gymnasium.error.ResetNeeded: An episode is over, and the mode is ``DISABLED``.
+            ValueError: An action or the shape of `actions` is invalid.
+        """
         again = self._over.copy()
         if self.mode == AutoresetMode.DISABLED and again.any():
             raise gymnasium.error.ResetNeeded(f"episodes are over: reset {np.flatnonzero(again).tolist()}")

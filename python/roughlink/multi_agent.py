@@ -45,6 +45,10 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
 
     The other arguments are the same as for :class:`roughlink.gym.TransportEnv`. ``info[agent]`` has the same values as
     its `info`.
+
+    Raises:
+        ScenarioError: The scenario is invalid.
+        ValueError: `flows` is empty or has a name twice, or as for :class:`roughlink.gym.TransportEnv`.
     """
 
     metadata: dict[str, Any] = {"name": "roughlink_transport_v0", "render_modes": []}
@@ -70,7 +74,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         EzPickle.__init__(self, scenario, flows, **options)
         self.render_mode = render_mode
         first = scenario_of(first_of(scenario))
-        self.possible_agents = first._native.transfers if flows is None else list(flows)
+        self.possible_agents: list[str] = first._native.transfers if flows is None else list(flows)
         if not self.possible_agents or len(set(self.possible_agents)) < len(self.possible_agents):
             raise ValueError(f"the controlled flows are {self.possible_agents}; expected at least one, each once")
         self.agents: list[str] = []
@@ -89,7 +93,12 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
     def reset(
         self, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Numbers], dict[str, dict[str, Any]]]:
-        """Starts an episode. `options` are ignored: PettingZoo's checks pass some that no environment knows."""
+        """Starts an episode. `options` are ignored: PettingZoo's checks pass some that no environment knows.
+
+        Returns:
+            The observation and the information of each agent. An observation has the shape that
+            :meth:`roughlink.gym.TransportEnv.reset` describes.
+        """
         if seed is not None:
             self._random = np_random(index(seed))[0]
         self.agents = []
@@ -104,6 +113,12 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         dict[str, Numbers], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
     ]:
         """Applies the action of each agent in `agents`, and runs the network for a step.
+
+        Args:
+            actions: Action of each agent by name, an array with one number.
+
+        Returns:
+            Observations, rewards, terminated and truncated agents, and information, each as a dictionary by agent.
 
         Raises:
             ValueError: An agent has no action, or the action is no finite number.

@@ -328,7 +328,8 @@ def test_experiments_of_a_paper_show_published_values(command: Command, tmp_path
     assert all(row["ratio"] == pytest.approx(row["mean"] / row["published"]) for row in rows)
     assert "published" not in paper.experiments["v2g/congestion"].summary()
     axes = figure.plot()
-    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    lines: list[Any] = list(axes.lines)
+    crosses = [line for line in lines if line.get_marker() == "x" and len(line.get_xdata())]
     first = figure.result["stacks"][0]
     shown = sorted(float(y) for line in crosses for y in line.get_ydata())
     assert shown == sorted(cell["published"] for cell in cells if cell["stack"] == first)
