@@ -113,8 +113,7 @@ fn with_place(error: PyErr, faults: &Faults) -> PyErr {
     let span = problem.labels.first().map(|label| label.span.clone());
     let line = span.as_ref().map(|span| faults.text[..span.start].matches('\n').count() + 1);
     // An override that names nothing has no place in the text.
-    let named = || problem.message.strip_prefix("override `")?.split('`').next();
-    let key = span.map_or_else(named, |span| key_at(&faults.text, &span)).map(str::to_owned);
+    let key = problem.key.clone().or_else(|| key_at(&faults.text, &span?).map(str::to_owned));
     Python::attach(|py| {
         let value = error.value(py);
         let help = problem.help.clone().map(renamed);

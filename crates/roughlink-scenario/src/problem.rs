@@ -15,6 +15,8 @@ pub struct Problem {
     pub labels: Vec<Label>,
     /// Advice on the fix.
     pub help: Option<String>,
+    /// Key of the override that cannot be applied.
+    pub key: Option<String>,
 }
 
 /// A place in the text.
@@ -43,7 +45,7 @@ pub struct ScenarioError {
 impl Problem {
     /// Creates a problem without a place.
     pub fn new(message: impl Into<String>) -> Self {
-        Problem { message: clipped(message.into()), labels: Vec::new(), help: None }
+        Problem { message: clipped(message.into()), labels: Vec::new(), help: None, key: None }
     }
 
     /// Adds a place.

@@ -33,7 +33,8 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
         let place = TableSchema { schema: root, noun: "the scenario".into(), root, top: true };
         let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
         if let Err(problem) = done {
-            report.error(Problem { message: format!("override `{path}`: {}", problem.message), ..problem });
+            let message = format!("override `{path}`: {}", problem.message);
+            report.error(Problem { message, key: Some(path.clone()), ..problem });
         }
     }
     document.to_string()
