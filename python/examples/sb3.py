@@ -56,7 +56,7 @@ ENVIRONMENT: dict[str, Any] = dict(
 
 
 def as_vec_env(env: rg.TransportVectorEnv) -> Any:
-    """Returns a `VecEnv` of Stable-Baselines3 with the same environments, which must use the mode ``SAME_STEP``."""
+    """Returns the environments as a `VecEnv` of Stable-Baselines3. Their autoreset mode must be ``SAME_STEP``."""
     from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
     class Adapter(VecEnv):  # type: ignore[misc]  # Any if Stable-Baselines3 is not installed
@@ -111,7 +111,7 @@ class Policy:
     layers: list[tuple[rg.Numbers, rg.Numbers]]
 
     def __call__(self, seen: rg.Numbers) -> rg.Numbers:
-        """Returns the action for the last observations, a row each. `model.predict` differs in the last bits only."""
+        """Returns the action for the last observations, one per row. `model.predict` differs only in the last bits."""
         x = observe(seen).reshape(-1)
         for weight, bias in self.layers[:-1]:
             x = np.tanh(weight @ x + bias)

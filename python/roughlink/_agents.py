@@ -1,6 +1,6 @@
-"""Networks whose flows agents control: the part that all environments of :mod:`roughlink.gym` share.
+"""Networks with flows that agents control: the common part of all environments.
 
-The rows of all arrays are the controlled flows: network by network, and within a network in the order of the flows.
+Every array has a row for each controlled flow, sorted by network and then in the order of `flows`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ScenarioLike = Union[Scenario, str, "Mapping[str, Any]"]
 ScenarioMaker = Callable[[np.random.Generator], ScenarioLike]
 """Function that returns the scenario of an episode, for example with a random rate."""
 Info = dict[str, NDArray[Any]]
-"""Values beside the observation, an array of rows each: see :class:`roughlink.gym.TransportEnv`."""
+"""Values beside the observation, by name: arrays with a value for each row. See :class:`roughlink.gym.TransportEnv`."""
 Observe = Callable[[Numbers, Info], Numbers]
-"""Function from the nine numbers of each row, and the information, to the rows of other observations."""
+"""Function that computes other observations, row by row, from the nine numbers of each row and the information."""
 Rate = Callable[[Numbers, Info], NDArray[Any]]
-"""Function from the nine numbers of each row, and the information, to the reward of each row."""
+"""Function that computes the reward of each row from its nine numbers and the information."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Agents:
         self.observations = _stacked(own, history)
 
     def reset(self, which: Sequence[int], replicas: Sequence[int], scenarios: Sequence[ScenarioLike] = ()) -> None:
-        """Begins an episode in some networks, in other scenarios if they are given."""
+        """Starts an episode in the networks `which`, with new `scenarios` if there are any."""
         for i, (scenario, classes) in zip(which, _read(scenarios)):
             self.batch.replace(i, scenario, classes)
         self.batch.reset(list(zip(which, replicas, strict=True)))
@@ -168,7 +168,7 @@ class Agents:
 
 
 OPTIONS = frozenset(signature(Agents).parameters) - {"scenarios", "flows"}
-"""Arguments that all environments pass on."""
+"""Arguments that all environments pass on to :class:`Agents`."""
 
 
 def _stacked(seen: Numbers, history: int) -> Numbers:
@@ -177,15 +177,15 @@ def _stacked(seen: Numbers, history: int) -> Numbers:
 
 
 def first_of(scenario: ScenarioLike | ScenarioMaker) -> ScenarioLike:
-    """Returns the scenario, or one of those that a function returns: episodes start only at a reset."""
+    """Returns the scenario, or an example from a function, for the time before the first reset."""
     return scenario(np.random.default_rng(0)) if callable(scenario) else scenario
 
 
 def known(options: dict[str, Any] | None, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the options of a reset.
+    """Checks and returns the options of a reset.
 
     Raises:
-        ValueError: There is an option with another name.
+        ValueError: An option is not in `names`.
     """
     unknown = sorted(set(options or ()) - set(names))
     if unknown:

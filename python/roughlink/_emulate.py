@@ -39,18 +39,18 @@ class Emulation(Run):
     ) -> None:
         super().__init__(native)
         self.folder = folder
-        """Result folder; ``None`` if the call named none."""
+        """Result folder; ``None`` if the call gave none."""
         self.output = output
         """Standard output and standard error of the program at each node."""
         self._tables = tables
 
     @property
     def captures(self) -> list[Path]:
-        """Captures (pcapng) in the folder; none without a folder."""
+        """Captures (pcapng) in the folder; empty without a folder."""
         return [] if self.folder is None else sorted(self.folder.glob("*.pcapng"))
 
     def series(self, name: str) -> Table:
-        """Returns samples of the emulation, ten times a second.
+        """Returns a series of the emulation with ten samples per second.
 
         Args:
             name: ``"links"`` (queues, losses, rates), ``"conversations"`` (bytes and RTT of the eight largest), or
@@ -91,8 +91,8 @@ def emulate(
     (``docs/how-to/emulating.md``). Needs Linux with TUN devices, and root unless the machine allows user namespaces.
     Uses the program in the wheel, or the one that the environment variable ``ROUGHLINK`` names.
 
-    If a flow uses an algorithm that is a Python class, the emulation runs in this process. This needs root, and there
-    are no folder, captures, series and conversations. The class must decide within microseconds, or packets are late.
+    If a flow uses an algorithm that is a Python class, the emulation runs in this process. This needs root and gives no
+    folder, captures, series or conversations. The class must decide within microseconds, or packets are late.
 
     Does not block other Python threads. Ctrl-C in the main thread ends the programs and the emulation; the results so
     far stay in `folder`.
@@ -103,7 +103,7 @@ def emulate(
             the working directory and find the other nodes by name.
         duration: Maximum duration, such as ``"10 s"``, instead of the scenario's. The emulation ends earlier if all
             programs have ended, or if one of them fails.
-        folder: Folder for the results, as of ``roughlink emulate -o``, which must be new or empty.
+        folder: New or empty folder for the results, in the form of ``roughlink emulate -o``.
         captures: Write a capture (pcapng) into `folder`.
         kernel: Further nodes with their own network namespace.
         interface: Network device of this machine to attach at each node: ``{"car": "eth1"}``.
@@ -111,7 +111,7 @@ def emulate(
         replica: Number of the run, from 0; each has different random numbers.
         max_lateness: Limit for the lateness of packets and programs, ``"1 ms"`` by default. If more than 1 % exceed it,
             a warning gives the likely cause.
-        linger: Maximum wait for the acknowledgment of data when all programs have ended, ``"10 s"`` by default.
+        linger: Maximum wait for the acknowledgment of data after all programs have ended, ``"10 s"`` by default.
         check: Raise an error if a program fails. Otherwise ``result["programs"]`` has its exit code.
         progress: Print addresses and the output of programs on standard error during the emulation.
 
@@ -122,12 +122,12 @@ def emulate(
         ScenarioError: The scenario is invalid.
         ValueError: A number is out of range, or `folder` is given with an algorithm that is a Python class.
         TypeError: A command is text instead of a list.
-        RoughlinkError: A program failed; the text has the end of its output. Or the package lacks the program
+        RoughlinkError: A program failed; the message has the end of its output. Or the package lacks the program
             ``roughlink``, the machine cannot emulate, a node does not exist, or the folder is not empty.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     with warnings.catch_warnings():
-        # The command repeats warnings, except for those that do not apply to emulations.
+        # The command issues these warnings again, except for those that do not apply to emulations.
         warnings.simplefilter("ignore", RoughlinkWarning)
         given = scenario_of(what)
     for node, command in (programs or {}).items():
@@ -186,7 +186,7 @@ def _here(
     linger_s: float,
     check: bool,
 ) -> Emulation:
-    """Emulates in this process, for Python classes."""
+    """Emulates in this process, with algorithms that are Python classes."""
     children: dict[str, subprocess.Popen[bytes]] = {}
     with contextlib.ExitStack() as files:
         texts = {node: files.enter_context(tempfile.TemporaryFile()) for node in programs}
@@ -305,7 +305,7 @@ def _execute(words: list[str], nodes: list[str], progress: bool) -> tuple[int, s
 
 
 def read_emulation(folder: Path, output: dict[str, str] | None = None, *, is_kept: bool = True) -> Emulation:
-    """Reads a result folder, whose files have the `output` of programs unless it is given."""
+    """Reads a result folder. Without `output`, reads the output of programs from its files, too."""
     if output is None:
         files = folder.glob("output-*.txt")
         output = {file.stem.removeprefix("output-"): file.read_text(errors="replace") for file in sorted(files)}
@@ -368,7 +368,7 @@ _LATE = 4
 _MAX_SHOWN = 2000
 """Maximum length of a program's output in an error."""
 _LOOK_S = 0.01
-"""Interval at which programs are watched, s."""
+"""Interval at which programs are polled, s."""
 _GRACE_S = 2
 """Time for a program to end after the request, s."""
 _PR_SET_PDEATHSIG = 1

@@ -38,11 +38,11 @@ class Experiment:
         return units.pop() if len(units) == 1 else None
 
     def curves(self) -> Table:
-        """Returns the curves of an experiment whose figure has some, such as windows over time.
+        """Returns the curves of the experiment's figure, such as windows over time. Empty without such a figure.
 
         Returns:
             A row for each point: ``stack``, ``label``, ``metric``, ``replica`` (missing for a mean over replicas),
-            ``x`` and ``y``. The figure's labels, which are the meanings of ``x`` and ``y``, have the units.
+            ``x`` and ``y``. The meanings of ``x`` and ``y`` are the labels of the figure, with their units.
         """
         points = [(c, x, y) for c in self.result["curves"] for x, y in zip(c["x"], c["y"], strict=True)]
         words = [(name, "str", "", meaning, [c[name] for c, _, _ in points]) for name, meaning in (
@@ -68,8 +68,8 @@ class Experiment:
         axes: Axes | None = None,
     ) -> Axes:
         """Plots means with their 95 % intervals, one line per combination of the other keys. Crosses are the published
-        values of a paper. If it ran on several stacks, only the first is shown, unless `by` has ``"stack"``. An
-        experiment of curves over time has a line for each curve. Needs matplotlib.
+        values of a paper. If the experiment ran on several stacks, only the first is shown, unless `by` has
+        ``"stack"``. If the experiment has curves over time, plots a line for each curve. Needs matplotlib.
 
         Args:
             metric: Name of the metric, by default the main one; for curves, their metric.
@@ -112,9 +112,9 @@ class Experiment:
           ``duration_s:p90`` is that percentile.
         - ``median``, and a column such as ``q0.9`` for each of `quantiles`: quantiles of the runs. If the row averages
           over other keys, they are quantiles of the averages within replicas.
-        - ``bound``, if some runs ended before their value was known, such as the time of an event that had not
-          happened yet. Then ``mean`` is ``None``, and if the ``median`` is unknown, too, ``bound`` is a lower bound of
-          it. ``difference`` is the median of the differences.
+        - ``bound``, a lower bound of the median, if the median is unknown. This is possible only if some runs ended
+          before their value was known, such as the time of an event that had not happened yet. With such runs, ``mean``
+          is ``None``, and ``difference`` is the median of the differences.
         - ``published`` and ``ratio``, if the paper has a value: that value, and the mean divided by it.
         - ``runs`` and ``values``: the number of runs, and the number of runs that have a value.
         - ``difference``, ``difference_low`` and ``difference_high``: the difference from the reference row and its
@@ -125,8 +125,8 @@ class Experiment:
         before their value was known, one end of the interval may be unknown.
 
         Args:
-            metric: Name of the metric, by default the main one. For a :class:`Sweep`, any metric that its runs have,
-                such as a column of `runs`, or a metric of one flow or link (``"throughput_mbps@download"``).
+            metric: Name of the metric, by default the main one. A :class:`Sweep` also accepts other metrics
+                of its runs: columns of `runs`, and metrics of one flow or link (``"throughput_mbps@download"``).
             by: Keys of the rows, by default all varied keys. Each combination of their values is a row. The mean is
                 taken over the other keys with equal weights, and the interval is Student's over the replicas.
             against: Values that select the reference row, by default the first row. The other keys keep the values of
@@ -248,7 +248,7 @@ def _value(cell: dict[str, Any], key: str) -> str:
 
 
 def _interval(cell: dict[str, Any], estimate: Estimate, level: float) -> tuple[float | None, float | None]:
-    """Returns the interval of one cell. Shares of runs and percentiles have their own kinds."""
+    """Returns the interval of one cell. Shares of runs and percentiles have other kinds of intervals than means."""
     return _native.cell_interval(json.dumps(cell), level) if cell.get("interval") else estimate.interval(level)
 
 

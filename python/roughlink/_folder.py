@@ -22,9 +22,9 @@ class Paper:
 
     def __init__(self, folder: Path, result: dict[str, Any]) -> None:
         self.folder = folder
-        """The result folder."""
+        """Result folder."""
         self.result = result
-        """The object of ``results.json`` (``docs/reference/results.md``)."""
+        """JSON object in ``results.json`` (``docs/reference/results.md``)."""
 
     @property
     def title(self) -> str:

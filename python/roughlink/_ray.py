@@ -33,7 +33,7 @@ def work(
 ) -> tuple[PathLike[str], str, _native.Table]:
     """Executes the missing runs of a plan on the cluster at `address`. Returns the same as `_native.Plan.work`.
 
-    Raises `RoughlinkError` if no connection to the cluster is made.
+    Raises `RoughlinkError` if the connection to the cluster fails.
     """
     try:
         ray: Any = import_module("ray")
@@ -135,7 +135,7 @@ class _Driver:
         self.faults: list[tuple[bool, str]] = []
 
     def drive(self) -> None:
-        """Works until all runs are in the store. Results that have arrived are kept even after an error."""
+        """Submits tasks until all runs are in the store. Results that have arrived are kept even after an error."""
         more = True
         try:
             while more or self.under_way:
@@ -158,7 +158,7 @@ class _Driver:
             raise (_native.Fault if ours else _native.LimitError)(text)
 
     def give(self) -> bool:
-        """Submits the next chunk. Returns false if there was none."""
+        """Submits the next chunk. Returns false if there is none."""
         # The first chunks have one run each and show how long a run takes.
         budget = int(self.cost / self.seconds * _CHUNK_S) if self.seconds > 0 else 1
         chunk = self.todo.chunk(max(budget, 1), _MOST_RUNS)
@@ -177,7 +177,7 @@ class _Driver:
         return True
 
     def warn_if_waiting(self, cpus: int) -> None:
-        """Warns each minute while the cluster has none of its `cpus` for this sweep."""
+        """Warns every minute while none of the cluster's `cpus` is available to this sweep."""
         now = time.monotonic()
         if cpus > 0 and (self.seconds > 0 or self.ray.wait([self.first], timeout=0)[0]):
             self.waiting_since = now
@@ -231,7 +231,7 @@ class _Driver:
 
 
 def _started() -> None:
-    """Task that has ended if the cluster has had a CPU for it."""
+    """Does nothing. A task with this function ends as soon as the cluster has a CPU for it."""
 
 
 _shares: dict[str, _native.Share] = {}

@@ -45,8 +45,8 @@ class Run:
 
         Args:
             name: Name of a table or of one column. The tables are ``"flows"``, ``"links"``, ``"segments"`` and
-                ``"gateways"``. A column name may include the unit or not (``"cwnd"``, ``"rtt_ms"``). The table of a
-                single column also has the columns that identify a row: the time (ns), and the flow, gateway, link or
+                ``"gateways"``. The unit in the name of a column is optional (``"cwnd"``, ``"rtt_ms"``). The table of
+                a single column also has the columns that identify a row: the time (ns), and the flow, gateway, link or
                 direction.
 
         Raises:
@@ -87,8 +87,8 @@ class Run:
         captures: bool = True,
         force: bool = False,
     ) -> Run:
-        """Writes the results into a folder, with series and captures, as of ``roughlink run -o``. For this, the run is
-        simulated again: :meth:`Scenario.run` with a `folder` simulates only once.
+        """Writes the results into a folder, with series and captures, like ``roughlink run -o``. This simulates the run
+        a second time; :meth:`Scenario.run` with a `folder` simulates only once.
 
         Args:
             folder: The folder, which must be new or empty.

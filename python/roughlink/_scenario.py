@@ -26,8 +26,8 @@ class Scenario:
     """A network with its traffic and duration. Immutable: :meth:`set` returns a new one.
 
     Created by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that
-    they read. A process that loads a pickle imports the Python algorithms that it has not registered; if it cannot,
-    :meth:`run` raises an error.
+    they read. A process that loads a pickle imports the Python algorithms that it has not registered. If an import
+    fails, :meth:`run` raises an error.
     """
 
     def __init__(self, native: _native.Scenario) -> None:
@@ -79,9 +79,9 @@ class Scenario:
         return _made(self._native.set([(name, text_of(each, name)) for name, each in pairs.items()]))
 
     def __getitem__(self, key: str) -> Any:
-        """Returns the value of a key: as written, or else the one that applies, such as ``s["tcp.min_rto"]`` of the
-        stack. Returns ``None`` if the key is absent and has no default. `key` is a path as in :meth:`set`, without
-        ``*``.
+        """Returns the value of a key: the written value, or else the value in effect, such as the stack's for
+        ``s["tcp.min_rto"]``. Returns ``None`` if the key is absent and has no default. `key` is a path as in
+        :meth:`set`, without ``*``.
 
         Raises:
             KeyError: The scenario cannot have such a key.
@@ -115,7 +115,7 @@ class Scenario:
             max_series: Limit for the series, bytes; a row of a flow takes about 150.
             max_events: Limit for the number of events; none by default.
             cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.
-            folder: Folder for the results, with series and captures, as of ``roughlink run -o``
+            folder: Folder for the results, with series and captures, in the form of ``roughlink run -o``
                 (``docs/reference/results.md``). Series are then read from there. The manifest has no command line.
             captures: Write a capture (pcapng) for each node into `folder`.
             force: Replace the results of another run in `folder`.
@@ -281,7 +281,7 @@ def run(
 
 
 def text_of(value: Value, key: str = "") -> str:
-    """Formats a value as for `--set`."""
+    """Formats a value in the form of `--set`."""
     return value if isinstance(value, str) else _toml(json.loads(plain(value, key)))
 
 

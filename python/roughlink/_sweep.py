@@ -38,7 +38,7 @@ class Sweep(Experiment):
     def _cells(self, metric: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
         if metric in self.metrics:
             return super()._cells(metric)
-        # The runs have more quantities than the sweep asked for.
+        # Stored runs have more quantities than the metrics of the sweep.
         found = json.loads(_native.measure(self.folder, metric, self.planned))
         if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
             raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
@@ -57,7 +57,8 @@ class Sweep(Experiment):
     def rerun(
         self, row: SupportsIndex, *, series: bool = True, sample: str = "0 s", max_series: SupportsIndex = 4_000_000_000
     ) -> Run:
-        """Simulates the run of a row of `runs` again, with the same result, for the series that a sweep does not keep.
+        """Simulates the run of a row of `runs` again, with the same result. The new run can have series, which a sweep
+        does not keep.
 
         Args:
             row: Number of the row.
@@ -70,7 +71,7 @@ class Sweep(Experiment):
 
         Raises:
             IndexError: There is no such row.
-            ValueError: The runs were carried by a kernel, and simulating them gives other results.
+            ValueError: A kernel carried the runs, and a simulation would give other results.
             RoughlinkError: The folder was removed, or has runs of another version.
         """
         if "kernel" in self.result["stacks"]:
@@ -86,7 +87,7 @@ class Sweep(Experiment):
         rows: Iterable[SupportsIndex] | None = None,
         jobs: SupportsIndex | None = None,
     ) -> Table:
-        """Simulates runs again (:meth:`rerun`) and returns a series of all.
+        """Simulates runs again (:meth:`rerun`) and returns one series of all these runs.
 
         Args:
             name: Name of the series or column, as for :meth:`Run.series`.
@@ -95,13 +96,13 @@ class Sweep(Experiment):
             jobs: Number of parallel runs, by default the number of processors.
 
         Returns:
-            The series one after the other. Before the columns of the series, each row has ``row``, the number of its
-            row in `runs`, and the values of the varied keys and the replica.
+            A table with the series of the runs, one after the other. The first columns are ``row`` (the number of the
+            run's row in `runs`), the varied keys and the replica.
 
         Raises:
             KeyError: No series has this name.
             IndexError: There is no such row.
-            ValueError: `rows` is empty, or the runs were carried by a kernel.
+            ValueError: `rows` is empty, or a kernel carried the runs.
             RoughlinkError: The folder was removed, or has runs of another version.
         """
         chosen = list(range(len(self.runs))) if rows is None else [index(row) for row in rows]
@@ -182,12 +183,12 @@ def sweep(
         metrics: Names of metrics (``roughlink metric list``), by default the usual ones for the flows.
         seed: Seed of all random streams, instead of the scenario's.
         folder: Result folder. By default a folder below ``results``: the one that already has this sweep, or a new one.
-            The folder may have an earlier sweep of the same scenario and keys with other values, metrics or replicas:
-            its runs are reused.
+            The folder may have an earlier sweep of the same scenario and keys with other values, metrics or replicas.
+            The runs of that sweep are reused.
         jobs: Number of parallel runs, by default the number of processors. On Ray, number of tasks in progress, by
             default twice the number of CPUs of the cluster.
-        progress: Show progress on standard error: on terminals and in notebooks in one line, elsewhere (a log) in a
-            line every minute. By default it is shown.
+        progress: Show progress on standard error: one line on terminals and in notebooks, elsewhere (a log) a line
+            every minute. Shown by default.
         max_memory: Limit for the packets and segment records of a run, bytes; 256 MB by default.
         max_runs: Limit for the number of runs. A larger sweep raises an error.
         engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``). On Ray the runs execute on the
@@ -199,10 +200,11 @@ def sweep(
             link was late is repeated, up to three times, and a warning gives the number of repeated runs. By default
             all runs are simulated, on the stack of the key ``tcp.stack``.
         part: Execute only a part of the runs: ``"3/20"`` is the third of twenty and has every twentieth run. The result
-            has only these. :func:`merge` combines the folders of all parts (``docs/how-to/job-arrays.md``).
+            has only the runs of this part. :func:`merge` combines the folders of all parts
+            (``docs/how-to/job-arrays.md``).
         cc: Algorithms that are Python classes, with a version: ``cc={"mine": (Mine, "v3")}``, then ``vary={"tcp.cc":
-            ["mine", "cubic"]}``. Results have the name with the version, ``mine-v3``. Runs with the same version are
-            reused, so change the version with the class. Python executes one such run at a time.
+            ["mine", "cubic"]}``. In the results, the name has the version: ``mine-v3``. Runs with the same version are
+            reused, so change the version whenever you change the class. Python executes one such run at a time.
 
     Returns:
         The results, also of runs that were in the folder before.
@@ -290,7 +292,7 @@ def merge(
 
 
 def _registered(cc: Mapping[str, tuple[Maker, str]] | None) -> dict[str, tuple[str, Maker]]:
-    """Registers the algorithms under their names with versions, and returns these by name."""
+    """Registers algorithms under their names with versions. Returns the new name and the class of each algorithm."""
     found: dict[str, tuple[str, Maker]] = {}
     for name, pair in (cc or {}).items():
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str):

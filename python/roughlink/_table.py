@@ -67,8 +67,9 @@ class Table:
     def __getitem__(self, what: SupportsIndex) -> dict[str, Any]: ...
 
     def __getitem__(self, what: str | slice | SupportsIndex) -> list[Any] | Table | dict[str, Any]:
-        """Returns the values of a column, in which missing values are ``None``; a table of some rows, such as
-        ``table[10:20]``, without a copy; or a row as a dictionary, such as ``table[0]`` or ``table[-1]``.
+        """Returns a column, some rows, or one row. ``table["name"]`` is a list of the column's values, with ``None``
+        for missing values. ``table[10:20]`` is a table of these rows, without a copy. ``table[0]`` and ``table[-1]``
+        are rows as dictionaries.
 
         Raises:
             KeyError: No column has this name.
@@ -96,7 +97,7 @@ class Table:
         return pandas.DataFrame.from_arrow(self)
 
     def __array__(self, *arguments: Any, **more: Any) -> NoReturn:
-        """Refuses to become an array: the columns have different types.
+        """Raises an error, because the columns have different types.
 
         Raises:
             TypeError: Always. Without this method ``pandas.DataFrame(table)`` would have the names as its data.

@@ -1,4 +1,4 @@
-"""Axes of a sweep, from the values that a caller gives."""
+"""Axes of a sweep, from the argument `vary`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import _native
 from ._scenario import Scenario, Value, text_of
 
 At = Mapping[str, Any]
-"""Values of one combination: for varied keys the given ones, and for other keys the values of the scenario."""
+"""Values of one combination. Keys that do not vary have the values of the scenario."""
 
 
 class Axis:
@@ -21,7 +21,7 @@ class Axis:
         self.keys, self.points = tuple(keys), [tuple(point) for point in points]
 
     def texts(self) -> tuple[str, list[str]]:
-        """Returns the key and the values as for `--set`.
+        """Returns the key and the values in the form of `--set`.
 
         Raises:
             ValueError: There are no values, or one occurs twice.
@@ -41,12 +41,14 @@ class Axis:
 
 
 class _Combination(Mapping[str, Any]):
-    """One combination of values, which notes the keys that were read."""
+    """One combination of values. Records the varied keys that are read."""
 
-    def __init__(self, scenario: Scenario, values: Mapping[str, Any], read: set[str]) -> None:
-        self._scenario, self._values, self._read = scenario, values, read
+    def __init__(self, scenario: Scenario, values: Mapping[str, Any], read: set[str], later: set[str]) -> None:
+        self._scenario, self._values, self._read, self._later = scenario, values, read, later
 
     def __getitem__(self, key: str) -> Any:
+        if key in self._later:
+            raise ValueError(f"a function reads {key}, which a later function of vary computes: change their order")
         if key not in self._values:
             return self._scenario[key]
         self._read.add(key)
@@ -65,8 +67,8 @@ def axes_of(scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, 
     A function becomes a part of the axis whose keys it reads. If it reads keys of several axes, they become one.
 
     Raises:
-        ValueError: The rows of a list have different keys, a value of keys that vary together does not have their
-            number, or a function reads a key that another function computes later.
+        ValueError: The rows of a list have different keys, or keys that vary together do not have one value each. Or a
+            function reads a key that another function computes later.
     """
     if not isinstance(vary, Mapping):
         rows = list(vary)
@@ -75,48 +77,60 @@ def axes_of(scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, 
             raise ValueError(f"the rows of vary have different keys; expected {', '.join(keys)} in each")
         return [Axis(keys, [[row[key] for key in keys] for row in rows])] if keys else []
     axes = [_given(name, values) for name, values in vary.items() if not callable(values)]
-    for name, function in vary.items():
-        if callable(function):
-            axes = _computed(scenario, axes, name, function)
+    functions = {name: function for name, function in vary.items() if callable(function)}
+    for n, (name, function) in enumerate(functions.items()):
+        later = {key for other in list(functions)[n:] for key in _keys(other)}
+        axes = _computed(scenario, axes, name, function, later)
     return axes
 
 
+def _keys(name: str) -> list[str]:
+    return [key.strip() for key in _native.split_list(name)]
+
+
 def _given(name: str, values: Any) -> Axis:
-    keys = [key.strip() for key in _native.split_list(name)]
+    keys = _keys(name)
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         values = [values]
     if len(keys) == 1:
         return Axis(keys, [[value] for value in values])
-    points = [_native.values(name, point) if isinstance(point, str) else point for point in values]
-    for point in points:
-        if isinstance(point, Mapping) or not isinstance(point, Sequence) or len(point) != len(keys):
-            raise ValueError(f"{name} are {len(keys)} keys; expected a list of as many values, not {point!r}")
-    return Axis(keys, points)
+    return Axis(keys, [_point(name, keys, _native.values(name, p) if isinstance(p, str) else p) for p in values])
 
 
-def _computed(scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], object]) -> list[Axis]:
-    """Adds a key that a function computes."""
+def _point(name: str, keys: Sequence[str], values: Any) -> Sequence[Any]:
+    """Checks that there is a value for each key."""
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Sequence) or len(values) != len(keys):
+        raise ValueError(f"{name} are {len(keys)} keys; expected a list of as many values, not {values!r}")
+    return values
+
+
+def _computed(
+    scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], object], later: set[str]
+) -> list[Axis]:
+    """Adds the key, or the keys, that a function computes."""
     read: set[str] = set()
+    keys = _keys(name)
     found = []
     for points in product(*(axis.points for axis in axes)):
         values = {key: value for axis, point in zip(axes, points) for key, value in zip(axis.keys, point)}
-        found.append((points, function(_Combination(scenario, values, read))))
+        value = function(_Combination(scenario, values, read, later))
+        found.append((points, [value] if len(keys) == 1 else _point(name, keys, value)))
     joined = [axis for axis in axes if read.intersection(axis.keys)]
     at = [n for n, axis in enumerate(axes) if axis in joined]
     merged: dict[str, tuple[Any, ...]] = {}
     for points, value in found:
         chosen = [value for n in at for value in points[n]]
-        merged.setdefault(text_of(chosen), (*chosen, value))
-    whole = Axis([*(key for axis in joined for key in axis.keys), name], list(merged.values()))
+        merged.setdefault(text_of(chosen), (*chosen, *value))
+    whole = Axis([*(key for axis in joined for key in axis.keys), *keys], list(merged.values()))
     first = at[0] if at else len(axes)
     others = [axis for axis in axes if axis not in joined]
     return [*others[:first], whole, *others[first:]]
 
 
 def versioned(axes: list[Axis], names: Mapping[str, str]) -> list[Axis]:
-    """Replaces the names of algorithms in `names`.
+    """Replaces each algorithm in `names` by its name with the version.
 
     Raises:
         ValueError: No value has such a name.

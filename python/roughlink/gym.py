@@ -34,8 +34,8 @@ compute other rewards and other observations.
 An episode begins with the first data segment and a window of 10 segments. The episode is terminated when all bytes have
 arrived or the connection gives up, and truncated at the end of the scenario.
 
-A policy can also control any flow of any scenario outside these environments: :class:`Deployed`. Several agents in one
-network: :mod:`roughlink.multi_agent`.
+With :class:`Deployed`, a policy can also control any flow of any scenario outside these environments.
+:mod:`roughlink.multi_agent` has an environment for several agents in one network.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
 
     Args:
         scenario: A scenario, its name, or its keys. Or a function that returns one for each episode, such as ``lambda
-            random: rl.load("hello").set("link.wire.rate", f"{random.uniform(5, 50)} Mbit/s")``. The argument is the
-            environment's generator of random numbers.
-        flow: Name of the controlled transfer, by default the first. The agent replaces its congestion control. Other
-            flows may use any algorithm, also registered Python classes.
+            random: rl.load("hello").set("link.wire.rate", f"{random.uniform(5, 50)} Mbit/s")``. The function's argument
+            is the environment's generator of random numbers.
+        flow: Name of the controlled transfer, by default the first. The agent replaces its congestion control. The
+            other flows may use any algorithm, including registered Python classes.
         action: The controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
         multiplicative: If true, an action is the binary logarithm of a factor, from -1 to 1; otherwise it is the new
             value.
@@ -92,11 +92,11 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         max_rate_mbps: Largest pacing rate, Mbit/s.
         reward: Weights, or a function ``reward(seen, info)`` that returns an array of rewards. Each row of `seen` has
             the nine numbers of a controlled flow, and each value of `info` is an array with an entry for each row.
-        observe: Function ``observe(seen, info)`` with the same arguments that returns other observations, a row each.
-            The first call, for the shape, has zeros.
-        history: Number of observations that the agent sees, with the latest last. With more than 1, the shape of the
-            observation begins with this number. A reset fills all with its observation.
-        privileged: Add values that no sender knows to `info`.
+        observe: Function ``observe(seen, info)`` with the same arguments that returns an array with another observation
+            in each row. The first call determines the shape; its numbers are zeros.
+        history: Number of observations that the agent receives at each step, the latest last. If this is more than 1,
+            it is the first dimension of the observation. A reset repeats the first observation this many times.
+        privileged: Add values to `info` that a sender cannot observe.
         render_mode: ``"ansi"`` for a line of text, or ``"rgb_array"`` for a picture of the episode so far (480 by 640
             pixels; needs matplotlib).
 
@@ -119,7 +119,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
     ``link_up``       bool    true if all links on the path are up (`privileged`)
     ================= ======= =====================================================================
 
-    A pickled environment keeps its arguments, but not its episode: reset it first.
+    Pickling keeps the arguments of an environment but not its episode: call :meth:`reset` after unpickling.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}
@@ -199,8 +199,9 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         return self._agents.observations[0], reward, end == TERMINATED, end == TRUNCATED, info
 
     def render(self) -> Any:
-        """Returns the last step as a line of text (``"ansi"``), or a picture of the episode so far (``"rgb_array"``):
-        delivered rate, round-trip time and window, in an array of 480 by 640 pixels with 3 bytes each."""
+        """Returns the last step as a line of text (``"ansi"``), or a picture of the episode so far (``"rgb_array"``).
+        The picture shows the delivered rate, the round-trip time and the window, as an array of 480 by 640 pixels with
+        3 bytes each."""
         if self.render_mode == "rgb_array":
             from ._plot import episode
 
@@ -224,17 +225,17 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         num_envs: Number of environments.
         scenario: One scenario for all, or a list with one for each. Or a function as for :class:`TransportEnv`.
         autoreset_mode: Reaction to the end of an episode. ``NEXT_STEP``: the next step starts the next episode; its
-            action is ignored, and its reward is 0. ``SAME_STEP``: the same step starts it, and the last observation and
-            information are ``info["final_obs"]`` and ``info["final_info"]``. ``DISABLED``: call :meth:`reset` with
-            ``options={"reset_mask": ...}``.
-        threads: Number of threads. Each step starts them, which pays only with hundreds of environments.
+            action is ignored, and its reward is 0. ``SAME_STEP``: the step that ends an episode also starts the next
+            one. The last observation and information are then ``info["final_obs"]`` and ``info["final_info"]``.
+            ``DISABLED``: call :meth:`reset` with ``options={"reset_mask": ...}``.
+        threads: Number of threads. Each step starts new ones, which pays off only with hundreds of environments.
 
     The other arguments are the same as for :class:`TransportEnv`. Each value of `info` is an array with an entry for
     each environment.
 
     Raises:
         ScenarioError: A scenario is invalid.
-        ValueError: The number of scenarios is not `num_envs`, or as for :class:`TransportEnv`.
+        ValueError: The number of scenarios is not `num_envs`. :class:`TransportEnv` lists other reasons.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -340,7 +341,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         if self.mode == AutoresetMode.SAME_STEP and over.any():
             final: dict[str, Any] = {"final_obs": self._agents.observations, "final_info": info}
             self._begin(np.flatnonzero(over).tolist())
-            # As in Gymnasium's own vectors: an object for each environment, `None` for those that go on.
+            # As in Gymnasium's own vectors: an object for each environment, `None` if its episode continues.
             last = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(over):
                 last[i] = final["final_obs"][i]

@@ -31,24 +31,24 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
     """Environment with several controlled flows of one network, for the parallel API of PettingZoo. Agents have the
     names of their flows.
 
-    All agents decide at the same times. An episode begins when the first of their flows sends data; a decision for a
-    flow that has not begun applies from its beginning. An agent leaves `agents` when its flow is over.
+    All agents decide at the same times. An episode begins when the first of their flows sends data. A decision for a
+    flow that has not begun takes effect when the flow begins. An agent leaves `agents` when its flow is over.
 
     Args:
         scenario: A scenario or a function, as for :class:`roughlink.gym.TransportEnv`.
         flows: Names of the controlled transfers, by default all transfers of the scenario.
         interval_s: Length of a step, s. By default `round_trips` determines the length.
-        round_trips: Length of a step in smoothed round-trip times, of the longest among the agents; at least 10 ms and
-            at most 1 s.
+        round_trips: Length of a step in smoothed round-trip times, taking the longest among the agents; at least 10 ms
+            and at most 1 s.
         reward: Weights or a function, as for :class:`roughlink.gym.TransportEnv`. A function gets the rows of all
             agents at once, so that it can judge fairness.
 
     The other arguments are the same as for :class:`roughlink.gym.TransportEnv`. ``info[agent]`` has the same values as
-    its `info`.
+    `info` there.
 
     Raises:
         ScenarioError: The scenario is invalid.
-        ValueError: `flows` is empty or has a name twice, or as for :class:`roughlink.gym.TransportEnv`.
+        ValueError: `flows` is empty or has a name twice. :class:`roughlink.gym.TransportEnv` lists other reasons.
     """
 
     metadata: dict[str, Any] = {"name": "roughlink_transport_v0", "render_modes": []}
@@ -93,7 +93,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
     def reset(
         self, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Numbers], dict[str, dict[str, Any]]]:
-        """Starts an episode. `options` are ignored: PettingZoo's checks pass some that no environment knows.
+        """Starts an episode. `options` is ignored, because PettingZoo's checks pass options that no environment has.
 
         Returns:
             The observation and the information of each agent. An observation has the shape that
@@ -121,7 +121,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
             Observations, rewards, terminated and truncated agents, and information, each as a dictionary by agent.
 
         Raises:
-            ValueError: An agent has no action, or the action is no finite number.
+            ValueError: An agent has no action, or an action is not a finite number.
         """
         if not self.agents:
             return {}, {}, {}, {}, {}

@@ -477,6 +477,19 @@ def test_functions_compute_values_from_those_of_other_keys(scenario: Path, tmp_p
     joined = rl.sweep(s, both, replicas=1, folder=tmp_path / "both")
     (axis,) = joined.result["axes"]
     assert axis["name"] == "link.plc.delay,link.plc.rate,link.plc.queue" and len(axis["values"]) == 4
+    # A function may compute several keys, and read the keys of an earlier function.
+    chain = {
+        "link.plc.rate": rates[:2],
+        "link.plc.queue,link.plc.noise.loss": lambda at: [bdp(at), "3 %"],
+        "seed": lambda at: int(at["link.plc.queue"].split()[0]),
+    }
+    chained = rl.sweep(s, chain, replicas=1, folder=tmp_path / "chain")
+    assert [chained.scenario(row)["seed"] for row in (0, 1)] == [8, 17]
+    assert chained.scenario(1)["link.plc.noise.loss"] == "3 %"
+    with pytest.raises(ValueError, match="reads seed, which a later function"):
+        rl.sweep(s, {"link.plc.queue": lambda at: f"{at['seed']} pkt", "seed": lambda at: 7})
+    with pytest.raises(ValueError, match="are 2 keys"):
+        rl.sweep(s, {"link.plc.queue,seed": lambda at: "9 pkt"})
     # Without other keys it is a constant.
     fixed = rl.sweep(s, {"tcp.cc": ["cubic", "bbr"], "link.plc.queue": lambda at: "9 pkt"}, folder=tmp_path / "fixed")
     assert [axis["name"] for axis in fixed.result["axes"]] == ["tcp.cc"]

@@ -24,12 +24,12 @@ pub struct GridPart {
 }
 
 impl GridPart {
-    /// Returns the numbers of its runs in a plan of `runs` runs.
+    /// Returns the numbers of the part's runs in a plan of `runs` runs.
     pub fn numbers(self, runs: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.number - 1..runs.max(self.number - 1)).step_by(self.of)
     }
 
-    /// Returns the suffix of its default folder name.
+    /// Returns the suffix of the part's default folder name.
     pub fn suffix(self) -> String {
         format!("part-{}-of-{}", self.number, self.of)
     }
@@ -43,8 +43,8 @@ impl GridPart {
     }
 }
 
-/// Opens the run store of a sweep or comparison. A sweep in the folder may have other values of the same keys, metrics
-/// or replicas. Its runs are reused; the statistics become those of `plan`.
+/// Opens the run store of a sweep or comparison. The folder may have the runs of an earlier plan with other values of
+/// the same keys, other metrics or other replicas. These runs are reused, and the statistics become those of `plan`.
 ///
 /// # Errors
 /// Returns an error if the folder has other results, is in use, or cannot be read or written.
@@ -68,7 +68,7 @@ pub fn describe(plan: &ExperimentPlan, store: &Store) -> Result<Description, Lab
 #[derive(Debug)]
 pub struct Description {
     parts: Option<usize>,
-    /// Number of files whose text it has.
+    /// Number of files whose text is in the description.
     files: usize,
 }
 
@@ -79,8 +79,8 @@ impl Description {
         Ok(description)
     }
 
-    /// Rewrites the description if scenarios have read further files since: in large grids, most are read just before
-    /// they run. Finished runs cannot be identified without these files, so call this however the runs ended.
+    /// Rewrites the description if scenarios have read further files. In large grids, most scenarios are read just
+    /// before they run. Finished runs cannot be identified without these files, so call this even after an error.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -104,15 +104,13 @@ impl Description {
 /// Returns an error if the folder does not describe all its runs, if another engine executed them, or if the plan has
 /// more than `most` runs.
 pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPlan, LabError> {
-    let Some(PlanFile { order, .. }) = read(folder)? else {
+    let Some(plan) = described(folder, most)? else {
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
             message: format!("`{name}` is not finished: it has {n} runs and no {DESCRIPTION}"),
             help: "repeat the command that began it".into(),
         });
     };
-    same_engine(folder, &order, "use the version of roughlink that began it, or begin it again")?;
-    let plan = planned(folder, &order, identity_of(folder).as_deref(), most)?;
     match plan.unknown(runs) {
         0 => Ok(plan),
         n => Err(LabError::Usage {
@@ -124,6 +122,17 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
             help: "repeat the command that began it, which rewrites that file when it ends".into(),
         }),
     }
+}
+
+/// Returns the plan that a folder describes, without its runs. None if it has no description.
+///
+/// # Errors
+/// Returns an error if the description does not match the folder, if another engine executed the runs, or if the plan
+/// has more than `most` runs.
+pub fn described(folder: &Path, most: u64) -> Result<Option<ExperimentPlan>, LabError> {
+    let Some(PlanFile { order, .. }) = read(folder)? else { return Ok(None) };
+    same_engine(folder, &order, "use the version of roughlink that began it, or begin it again")?;
+    planned(folder, &order, identity_of(folder).as_deref(), most).map(Some)
 }
 
 /// Returns the plan that a folder describes. The description is untrusted, so its size and identity are checked.
@@ -236,8 +245,9 @@ impl Merged {
 /// several folders must have equal results, apart from their wall-clock time.
 ///
 /// # Errors
-/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use; if results of a run
-/// differ, if the plan has more than `most` runs, or if `output` has other contents or cannot be written.
+/// Returns an error if a folder is in use, has no runs, or has runs of another experiment or engine. Also returns an
+/// error if results of a run differ, if the plan has more than `most` runs, or if `output` has other contents or cannot
+/// be written.
 pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, LabError> {
     let wrong = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
     let mut first: Option<(&Path, String)> = None;
@@ -329,7 +339,7 @@ impl PartRecords {
                 }
                 (_, Some(_)) => {}
                 (Some((record, _)), None) => batch.push(record),
-                // The same run may occur again in a plan.
+                // A plan may have the same run more than once.
                 (None, None) if batch.iter().any(|r: &RunRecord| r.key == job.key) || !lacked.insert(job.key) => {}
                 (None, None) => {
                     missing.push(job.title);

@@ -58,7 +58,7 @@ pub fn all_equal(values: &[f64]) -> bool {
     values.len() > 1 && values.iter().all(|v| *v == values[0])
 }
 
-/// Returns the two-sided quantile of Student's t with `freedom` degrees.
+/// Returns the two-sided quantile of Student's t with `freedom` degrees of freedom.
 pub fn student(freedom: f64, level: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(upper(level)))
 }
@@ -106,10 +106,10 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<ConfidenceInterval>) {
 /// Ends of an interval.
 pub type ConfidenceInterval = [f64; 2];
 
-/// Returns the median of values that are each given by two bounds, and its interval by the inverted sign test. The
-/// interval is the narrowest one between two sorted values, equally many places from either end, that contains the
-/// population median with a probability of at least `level`. None if there are too few values: with fewer than six for
-/// 95 %.
+/// Returns the median of values that are each given by two bounds, and its interval by the inverted sign test. The ends
+/// of the interval are sorted values, equally many places from the first and the last. The interval is the narrowest
+/// such one that contains the population median with a probability of at least `level`. The interval is None if there
+/// are too few values: fewer than six for 95 %.
 ///
 /// ```
 /// use roughlink_lab::statistics::{LEVEL, median};
@@ -122,9 +122,9 @@ pub fn median(values: &[ConfidenceInterval], level: f64) -> Option<(ConfidenceIn
     quantile(values, 0.5, level)
 }
 
-/// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values it is interpolated
-/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval has an error of at most half of what
-/// `level` leaves, such as 2.5 % for 95 %.
+/// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values, the quantile is
+/// interpolated linearly (Hyndman and Fan 1996, definition 7). Each end of the interval is wrong with a probability of
+/// at most half of `1 - level`, such as 2.5 % for 95 %.
 pub fn quantile(
     values: &[ConfidenceInterval],
     q: f64,
@@ -149,8 +149,8 @@ pub fn quantile(
     Some(([at(&low), at(&high)], first.zip(last).map(|(first, last)| [low[first], high[last]])))
 }
 
-/// Returns how many of `n` sorted values may lie beyond either end of an interval that contains the median with a
-/// probability of `level`. None if even the interval from the first to the last value is too narrow.
+/// Returns the number of values, of `n` sorted ones, beyond either end of an interval that contains the median with a
+/// probability of at least `level`. None if even the interval from the first to the last value is too narrow.
 fn sign_test(n: usize, level: f64) -> Option<usize> {
     let below = Binomial::new(0.5, n as u64).ok()?;
     (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 1.0 - level).count().checked_sub(1)

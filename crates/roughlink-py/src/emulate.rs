@@ -41,17 +41,17 @@ impl PyRunning {
         })
     }
 
-    /// Returns true if the emulation has ended by itself.
+    /// Returns true if the emulation has ended, even without a call of `finish`.
     fn is_over(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(Running::is_over)
     }
 
-    /// Returns how many TCP bytes of ended programs are not acknowledged yet.
+    /// Returns the number of TCP bytes from ended programs that are not acknowledged yet.
     fn undelivered(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Running::undelivered)
     }
 
-    /// Ends the emulation. Returns the results, and the ways in which it was too slow: by more than `most_late` s.
+    /// Ends the emulation. Returns the results, and messages about lateness of more than `most_late` s.
     fn finish(&self, py: Python<'_>, most_late: f64) -> PyResult<(PyRun, Vec<String>)> {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let running = running.expect("an emulation ends once");

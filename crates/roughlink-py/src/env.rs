@@ -36,7 +36,7 @@ struct ControlState {
     rate: Option<Rate>,
     /// Time at which the next decision takes effect.
     due: Time,
-    /// Time of the last acknowledgment, and before the first one, of the first data segment.
+    /// Time of the last acknowledgment. Before the first acknowledgment: time of the first data segment.
     acked_at: Time,
     /// Counters of the interval: bytes delivered, lost and sent; sum and number of RTT samples.
     delivered: u64,
@@ -45,7 +45,7 @@ struct ControlState {
     rtt: (Time, u64),
     /// State of the connection after the last event.
     flow: Flow,
-    /// True once the instance at the sending end is known. The other end of the connection has one, too.
+    /// True once the instance at the sending end is known. Both ends of a connection have an instance.
     claimed: bool,
 }
 
@@ -138,7 +138,7 @@ struct Agent {
 struct World {
     scenario: Arc<Scenario>,
     agents: Vec<Agent>,
-    /// Keeps the exception of another flow's algorithm in Python.
+    /// Keeps the exception of a Python algorithm at another flow.
     ends: ExceptionObserver,
     network: Option<Network>,
     now: Time,
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// Runs the network for an interval. `actions` has the window and the pacing rate of each controlled flow. Returns
-    /// the outcome for each.
+    /// the outcome of each of these flows.
     fn step(&mut self, interval: StepLength, actions: &[[f64; 2]]) -> Result<Vec<u8>, FailureReason> {
         let Some(mut network) = self.network.take() else {
             return Err(usage(&"cannot step before a reset, or after an error", "call reset() first").into());
@@ -224,7 +224,7 @@ impl World {
         self.wake(&mut network, until)?;
         self.took = until - self.now;
         self.now = until;
-        // A connection that gave up has no further events. Its flow is over if the network has none at all.
+        // A connection that gave up has no further events. If the network has no events at all, every flow is over.
         let is_silent = network.next_wake() == Time::MAX && until < end;
         self.network = Some(network);
         let outcome = |agent: &mut Agent| {
@@ -262,8 +262,8 @@ impl World {
         })
     }
 
-    /// Returns the state of the path of each controlled flow, from source to destination: the lowest rate in Mbit/s,
-    /// the waiting packets, and 1 if all links are up.
+    /// Returns the state of each controlled flow's path from source to destination: lowest rate in Mbit/s, waiting
+    /// packets, and 1 if all links are up.
     fn path_states(&mut self) -> Vec<[f64; PATH_STATE_LENGTH]> {
         let Some(network) = &mut self.network else { return vec![[0.0; PATH_STATE_LENGTH]; self.agents.len()] };
         let readings = network.readings();
@@ -292,8 +292,8 @@ type PythonClasses = Vec<(String, Py<PyAny>)>;
 
 #[pymethods]
 impl Batch {
-    /// Creates a network for each scenario and the Python classes of its other flows. In each, the caller controls
-    /// `flows`, by default the first transfer. A step takes `seconds`, or else `round_trips`.
+    /// Creates a network for each scenario, with the Python classes of the flows that are not controlled. The caller
+    /// controls `flows` in each network, by default the first transfer. A step takes `seconds`, or else `round_trips`.
     #[new]
     fn new(
         scenarios: Vec<(Bound<'_, PyScenario>, PythonClasses)>,

@@ -133,7 +133,7 @@ impl PyPlan {
     }
 }
 
-/// Opens the store for the runs of a plan, or of a part of it; returns it with the description of the plan.
+/// Opens the store for the runs of a plan or of one of its parts. Returns the store and the description of the plan.
 pub(crate) fn opened(
     plan: &ExperimentPlan,
     folder: &Path,
@@ -148,7 +148,7 @@ pub(crate) fn opened(
 }
 
 /// Checks that a run store can keep the result of a job. A store reuses results, and the code of a Python class may
-/// have changed since. So its algorithm must be in `versioned`, where names have a version.
+/// have changed since. Therefore, every Python algorithm of the job must be in `versioned`, where names have a version.
 fn storable(job: Job, versioned: &[(String, Py<PyAny>)]) -> Result<Job, LabError> {
     let unversioned = |used: &&str| versioned.iter().all(|(name, _)| name != used);
     let name = in_python(&job.scenario).find(unversioned).map(str::to_owned);
@@ -241,7 +241,8 @@ pub(crate) fn interval(values: Vec<f64>, level: f64) -> Option<(f64, f64)> {
     statistics::interval(&values, level).map(|[low, high]| (low, high))
 }
 
-/// Returns a quantile of values, some of which are lower bounds. `None` if it is one of the latter, or without values.
+/// Returns the quantile `q` of `values` and of values with the lower bounds `at_least`. `None` if the quantile is only
+/// a bound, or without values.
 #[pyfunction]
 pub(crate) fn quantile(values: Vec<f64>, at_least: Vec<f64>, q: f64) -> Option<f64> {
     let bounds = values.iter().map(|v| [*v, *v]).chain(at_least.iter().map(|v| [*v, f64::INFINITY]));
@@ -267,7 +268,7 @@ pub(crate) fn difference(cell: &str, other: &str, level: f64) -> PyResult<(Optio
     Ok((difference.known(), ends(difference.interval.filter(|_| random))))
 }
 
-/// Returns the scenario and the replica of a row of the table of runs of a sweep's folder.
+/// Returns the scenario and the replica of a row in the table of runs. `folder` is the folder of a sweep.
 #[pyfunction]
 pub(crate) fn stored_run(
     py: Python<'_>,
@@ -277,11 +278,21 @@ pub(crate) fn stored_run(
 ) -> PyResult<Option<(PyScenario, u32)>> {
     py.detach(|| {
         guarded(|| {
-            let (plan, records) = folder::unfinished(&folder, max_runs)?;
-            // In a finished folder each job has a row.
-            let job = match folder::kind(&folder)? {
-                folder::FolderKind::Grid => plan.jobs_at(row..row + 1).flatten().next(),
-                _ => plan.jobs().flatten().filter(|job| records.get(&job.key).is_some()).nth(row),
+            let finished = match folder::kind(&folder)? {
+                folder::FolderKind::Grid => part::described(&folder, max_runs)?,
+                _ => None,
+            };
+            let (plan, job) = match finished {
+                // Each job has a row.
+                Some(plan) => {
+                    let job = plan.jobs_at(row..row + 1).next().transpose()?;
+                    (plan, job)
+                }
+                None => {
+                    let (plan, records) = folder::unfinished(&folder, max_runs)?;
+                    let job = plan.jobs().flatten().filter(|job| records.get(&job.key).is_some()).nth(row);
+                    (plan, job)
+                }
             };
             let order = plan.portable();
             let given = order.iter().flat_map(|order| &order.scenarios).filter_map(|s| s.folder.as_ref());
@@ -300,7 +311,7 @@ fn ends(interval: Option<ConfidenceInterval>) -> OptionalInterval {
     (low, high)
 }
 
-/// Returns the statistics of a metric over the runs of a sweep's folder as JSON, also if the sweep did not ask for it.
+/// Returns the statistics of a metric over the runs in a sweep's folder as JSON. The sweep need not have the metric.
 #[pyfunction]
 pub(crate) fn measure(py: Python<'_>, folder: PathBuf, metric: &str, max_runs: u64) -> PyResult<String> {
     py.detach(|| {
@@ -321,7 +332,7 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))
 }
 
-/// Returns the values of keys that vary together from the text of a list.
+/// Splits the text of a list into the values of keys that vary together.
 #[pyfunction]
 pub(crate) fn values(key: &str, text: &str) -> PyResult<Vec<String>> {
     guarded(|| Ok(values_of(key, text)?))

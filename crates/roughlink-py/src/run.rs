@@ -45,7 +45,7 @@ pub(crate) struct PyRun {
 enum SeriesLocation {
     Nowhere,
     Here(HashMap<Series, PyTable>),
-    /// In a result folder; the number is the maximum memory of a series in bytes.
+    /// Result folder, and the maximum memory of a series in bytes.
     There(PathBuf, u64),
 }
 

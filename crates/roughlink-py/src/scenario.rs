@@ -29,7 +29,7 @@ pub(crate) struct PyScenario {
 }
 
 impl PyScenario {
-    /// Creates a scenario from one that was read, with the files that it reads.
+    /// Wraps a scenario that was read before. `files` has the texts of the files that it reads.
     pub(crate) fn stored(scenario: Arc<Scenario>, files: Texts) -> Self {
         let folder = ScenarioFolder { given: files.clone(), ..ScenarioFolder::default() };
         let (name, text) = (scenario.name.clone(), scenario.source.clone());
@@ -83,7 +83,7 @@ impl PyScenario {
         guarded(|| PyScenario::new(self.source.clone(), overrides))
     }
 
-    /// Returns the value of a key as JSON: as written, or else the one that applies; `None` if there is none.
+    /// Returns the value of a key as JSON: the written value, or else the value in effect; `None` if there is neither.
     fn get(&self, key: &str) -> PyResult<Option<String>> {
         let found = roughlink_scenario::value(&self.scenario, key).map_err(|problem| {
             let help = problem.help.map_or_else(String::new, |help| format!(": {help}"));

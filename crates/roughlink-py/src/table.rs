@@ -299,7 +299,7 @@ fn kind(kind: ColumnType) -> DataType {
     }
 }
 
-/// Converts a column of a file, of `rows` rows.
+/// Converts a column of a file with `rows` rows.
 fn read(column: &folder::ColumnValues, rows: usize) -> ArrayRef {
     match column {
         folder::ColumnValues::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),

@@ -1,5 +1,5 @@
-//! Values of keys: the written value, or else the one that applies. Paths are those of overrides ([`super::set`]),
-//! without `*`.
+//! Values of keys: the written value, or else the value in effect. Paths have the form of an override's key
+//! ([`super::set`]), without `*`.
 
 use super::kinds::{chosen, keys, kinds, meanings, name, name_of, resolve};
 use super::noise::named;
@@ -13,9 +13,9 @@ use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
-/// Returns the value of a key of a scenario: as written, or else the default. An absent key of `[tcp]` has the common
-/// value of all TCP flows, from their stacks and algorithms, or else the value of the stack. None if the key is absent
-/// and has no default.
+/// Returns the value of a key of a scenario: the written value, or else the default. For a key of `[tcp]`, the default
+/// is the value that all TCP flows have after their stacks and algorithms have set it, or else the value of the stack.
+/// Returns `None` if the key is absent and has no default.
 ///
 /// # Errors
 /// Returns an error if the scenario cannot have such a key, or if the path names no element of a list.
@@ -67,7 +67,7 @@ fn of_stack(written: &Table, path: &[String]) -> Option<Value> {
     Table::try_from(TcpConfig::preset(stack)).ok()?.remove(key)
 }
 
-/// Returns the value of a key of the transport that applies to a flow.
+/// Returns the value that a key of the transport has for a flow.
 fn of_flow(flow: &FlowSpec, key: &str) -> Option<Value> {
     match key {
         "cc" => flow.cc().map(|cc| cc.name.clone().into()),
@@ -80,7 +80,7 @@ enum Found {
     Default(Option<Value>),
 }
 
-/// A table on the path, which the file may lack.
+/// Table on the path. The file may lack it.
 struct Place<'p> {
     table: Option<&'p Table>,
     schema: &'p Schema,
@@ -136,7 +136,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns the value of a key of the element that the path names.
+/// Returns the value of a key in the element that the path names.
 fn element(elements: &[Value], key: &str, schema: &Schema, path: &[String]) -> Result<Found, Problem> {
     let [which, rest @ ..] = path else { unreachable!("the path goes on") };
     let names: Vec<&str> = elements.iter().filter_map(|e| e.get("name").and_then(Value::as_str)).collect();

@@ -174,7 +174,7 @@ fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>
     Ok(axes)
 }
 
-/// Returns the values of keys that vary together from a list of them, as in `["5 Mbit/s", "50 pkt"]`.
+/// Splits a list such as `["5 Mbit/s", "50 pkt"]` into the values of keys that vary together.
 ///
 /// # Errors
 /// Returns an error if the list does not have a value for each key.
@@ -250,7 +250,7 @@ impl ExperimentPlan {
         Some(order)
     }
 
-    /// Returns the number of files that its scenarios have read so far.
+    /// Returns the number of files that the plan's scenarios have read so far.
     pub fn files(&self) -> usize {
         self.files.borrow().len()
     }
@@ -278,10 +278,11 @@ pub fn choices(text: &str) -> Result<(String, Vec<String>), LabError> {
     Ok((key, if values.len() > 1 { values } else { vec![value] }))
 }
 
-/// Reads keys that vary together from a CSV file: the heading names the keys, and each line has a value for each.
+/// Reads keys that vary together from a CSV file: the heading names the keys, and each line has a value for each key.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, or has no lines, or a line does not have a value for each key.
+/// Returns an error if the file cannot be read or has no lines below the heading, or if a line does not have a value
+/// for each key.
 pub fn rows(path: &Path) -> Result<(String, Vec<String>), LabError> {
     let failed = |e: io::Error| LabError::Read { path: path.to_path_buf(), source: e };
     let text = disk::read(path).map_err(failed)?;

@@ -87,7 +87,7 @@ impl GridKind {
 }
 
 impl Order {
-    /// Returns true if the two differ at most in the values of their keys, in metrics and in replicas.
+    /// Returns true if this order and `known` differ at most in the values of their keys, the metrics and the replicas.
     pub(crate) fn extends(&self, known: &Order) -> bool {
         let texts = |order: &Order| order.scenarios.iter().map(|scenario| scenario.text.clone()).collect::<Vec<_>>();
         let fixed = |order: &Order| (order.grid.set.clone(), order.grid.seed, order.grid.on_kernel);

@@ -219,7 +219,7 @@ impl Cell {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
     }
 
-    /// Returns the confidence interval of a cell whose runs are random, at another level than the stored one.
+    /// Returns the confidence interval at another level than the stored one. None if the runs are not random.
     pub fn interval_at(&self, level: f64) -> Option<ConfidenceInterval> {
         if self.deterministic {
             return None;
@@ -238,8 +238,8 @@ impl Cell {
 
     /// Returns the difference `self - other` with its interval, computed within replicas, which share their random
     /// numbers. None if no replica has both values. The result is the mean of the differences, or their median if
-    /// either cell is a median or has bounds. For shares of runs it is their difference, and for other quantiles it has
-    /// no interval.
+    /// either cell is a median or has bounds. For shares of runs, the result is the difference of the shares. For other
+    /// quantiles, the result has no interval.
     pub fn difference(&self, other: &Cell, level: f64) -> Option<Difference> {
         let pairs = self.pairs(other);
         let exact = self.deterministic && other.deterministic;
@@ -272,7 +272,7 @@ impl Cell {
         of([mean; 2], interval(&each, level).filter(|_| self.has_spread() && other.has_spread()), false)
     }
 
-    /// Returns the values of replicas that both cells have. A cell that is not random pairs with each of the other's.
+    /// Returns the values of replicas that both cells have. The value of a cell that is not random is in every pair.
     pub fn pairs(&self, other: &Cell) -> Vec<(ConfidenceInterval, ConfidenceInterval)> {
         let (own, others) = (self.by_replica(), other.by_replica());
         let numbers = if self.deterministic { others.keys() } else { own.keys() };
