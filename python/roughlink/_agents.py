@@ -120,10 +120,14 @@ class Agents:
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Applies the actions of the rows in `active`, and runs their networks for an interval. Returns the outcome
         of each row: :data:`GOES_ON`, :data:`TERMINATED` or :data:`TRUNCATED`."""
-        given = np.asarray(actions, np.float64).reshape(self.rows)
+        given = np.asarray(actions, np.float64)
+        if given.size != self.rows or (given.ndim > 1 and len(given) != self.rows):
+            raise ValueError(f"the actions have the shape {given.shape}; expected {(self.rows, 1)}")
+        given = given.reshape(self.rows)
         if not np.isfinite(given[active]).all():
             raise ValueError(f"an action is not a finite number: {given}")
-        self.value = np.where(active, self.decisions.after(self.value, given), self.value)
+        decides = active & np.array(self.batch.started())
+        self.value = np.where(decides, self.decisions.after(self.value, given), self.value)
         both = np.zeros((self.rows, 2))
         if self.decisions.action == "window":
             both[:, 0] = self.value
@@ -164,7 +168,9 @@ class Agents:
         return seen, info
 
     def _own(self) -> Numbers:
-        return self.seen if self.observe is None else np.asarray(self.observe(self.seen, self.info), np.float32)
+        if self.observe is None:
+            return self.seen
+        return np.array(self.observe(self.seen.copy(), dict(self.info)), np.float32)
 
 
 OPTIONS = frozenset(signature(Agents).parameters) - {"scenarios", "flows"}

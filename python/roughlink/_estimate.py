@@ -38,6 +38,9 @@ class Estimate(NamedTuple):
         if any("quantile" in cell for cell in cells):
             return cls(mean, None, 0.0)
         values = _by_replica(cells)
+        if values and any(len(values) < len(cell["samples"]) for cell in cells if not cell.get("deterministic")):
+            # An unfinished sweep: use the replicas that all cells have for the mean, too.
+            mean = fmean(values.values())
         return cls(mean, *_error(list(values.values())), values)
 
     @classmethod

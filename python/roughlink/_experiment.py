@@ -139,8 +139,10 @@ class Experiment:
                 the rows.
             ValueError: No run had the given value of a key, or a number is out of range.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level is {level}; expected a number between 0 and 1, such as 0.95")
+        if len({_named(q) for q in quantiles}) < len(quantiles):
+            raise ValueError(f"quantiles has a value twice: {quantiles}")
+        if not 0 < level <= _MAX_LEVEL:
+            raise ValueError(f"level is {level}; expected a number between 0 and {_MAX_LEVEL}, such as 0.95")
         for q in quantiles:
             if not 0 <= q <= 1:
                 raise ValueError(f"a quantile is {q}; expected a number from 0 to 1")
@@ -167,6 +169,9 @@ class Experiment:
         rows = []
         for values, estimate in estimates.items():
             cells, named = groups[values], dict(zip(keys, values, strict=True))
+            # A percentile of the runs is known even if some ended before their value was.
+            is_percentile = len(cells) == 1 and ":p" in wanted
+            mean = cells[0]["measured"] if is_percentile else estimate.mean
             compared = tuple({**named, **fixed}.values()) if fixed else next(iter(estimates))
             low, high = estimate.interval(level) if len(cells) > 1 else _interval(cells[0], estimate, level)
             # An unfinished sweep may lack the reference row.
@@ -181,14 +186,14 @@ class Experiment:
                 {
                     **named,
                     **{f"{key}.number": of[named[key]] for key, of in numbers.items()},
-                    "mean": estimate.mean,
+                    "mean": mean,
                     "low": low,
                     "high": high,
                     "median": _quantile(cells, estimate, 0.5),
-                    **{f"q{q:g}": _quantile(cells, estimate, q) for q in quantiles},
+                    **{_named(q): _quantile(cells, estimate, q) for q in quantiles},
                     "bound": cells[0].get("bound") if len(cells) == 1 else None,
                     "published": (published := cells[0].get("published") if len(cells) == 1 else None),
-                    "ratio": estimate.mean / published if published and estimate.mean is not None else None,
+                    "ratio": mean / published if published and mean is not None else None,
                     "runs": sum(cell["replicas"] for cell in cells),
                     "values": sum(len(cell["samples"]) for cell in cells),
                     "difference": difference,
@@ -199,10 +204,10 @@ class Experiment:
         percent = f"{100 * level:g} %"
         meanings = {
             "mean": about["label"],
-            "low": f"lower end of the {percent} interval of the mean",
-            "high": f"upper end of the {percent} interval of the mean",
+            "low": f"lower end of the {percent} interval of the mean, or of the median if the mean is unknown",
+            "high": f"upper end of the {percent} interval of the mean, or of the median if the mean is unknown",
             "median": "median of the runs",
-            **{f"q{q:g}": f"{100 * q:g} % quantile of the runs" for q in quantiles},
+            **{_named(q): f"{100 * q:g} % quantile of the runs" for q in quantiles},
             "bound": "lower bound of the median, if only that is known",
             "difference": "difference from the reference row, within replicas",
             "difference_low": f"lower end of the {percent} interval of the difference",
@@ -249,14 +254,24 @@ def _value(cell: dict[str, Any], key: str) -> str:
 
 def _interval(cell: dict[str, Any], estimate: Estimate, level: float) -> tuple[float | None, float | None]:
     """Returns the interval of one cell. Shares of runs and percentiles have other kinds of intervals than means."""
-    return _native.cell_interval(json.dumps(cell), level) if cell.get("interval") else estimate.interval(level)
+    has_own = cell.get("interval") or cell.get("quantile") is not None
+    return _native.cell_interval(json.dumps(cell), level) if has_own else estimate.interval(level)
 
 
 def _quantile(cells: Sequence[dict[str, Any]], estimate: Estimate, q: float) -> float | None:
     """Returns a quantile of the runs of a row, or of the averages within replicas."""
     if len(cells) == 1:
         return _native.quantile(cells[0]["samples"], cells[0].get("at_least", []), q)
-    return _native.quantile(list((estimate.values or {}).values()), [], q)
+    if estimate.values is None:
+        return estimate.mean if estimate.error == 0 else None
+    return _native.quantile(list(estimate.values.values()), [], q)
+
+
+def _named(q: float) -> str:
+    """Returns the name of the column of a quantile."""
+    return f"q{q:.12g}"
 
 
 _STACK = "stack"
+_MAX_LEVEL = 0.999999
+"""Largest level at which the quantiles of Student's distribution are exact."""

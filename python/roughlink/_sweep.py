@@ -32,6 +32,8 @@ class Sweep(Experiment):
         sweep``)."""
         self.runs = runs
         """Table with a row per finished run: varied values, replica, seed, and every metric."""
+        # The working directory may change, and another sweep may take the folder.
+        self._place, self._identity = folder.absolute(), _native.identity(folder)
         self.planned: int = len(runs) if planned is None else planned
         """Number of planned runs. An unfinished sweep has fewer in `runs`."""
 
@@ -39,7 +41,7 @@ class Sweep(Experiment):
         if metric in self.metrics:
             return super()._cells(metric)
         # Stored runs have more quantities than the metrics of the sweep.
-        found = json.loads(_native.measure(self.folder, metric, self.planned))
+        found = json.loads(_native.measure(self._place, self._identity, metric, max(self.planned, 1)))
         if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
             raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
         return found["metrics"][0], found["cells"]
@@ -50,7 +52,7 @@ class Sweep(Experiment):
 
         Raises:
             IndexError: There is no such row.
-            RoughlinkError: The folder was removed.
+            RoughlinkError: The folder was removed, or has another sweep.
         """
         return self._stored(row)[0]
 
@@ -72,7 +74,7 @@ class Sweep(Experiment):
         Raises:
             IndexError: There is no such row.
             ValueError: A kernel carried the runs, and a simulation would give other results.
-            RoughlinkError: The folder was removed, or has runs of another version.
+            RoughlinkError: The folder was removed, or has another sweep or runs of another version.
         """
         if "kernel" in self.result["stacks"]:
             raise ValueError("the runs were carried by a kernel, so they cannot be simulated again")
@@ -103,9 +105,10 @@ class Sweep(Experiment):
             KeyError: No series has this name.
             IndexError: There is no such row.
             ValueError: `rows` is empty, or a kernel carried the runs.
-            RoughlinkError: The folder was removed, or has runs of another version.
+            RoughlinkError: The folder was removed, or has another sweep or runs of another version.
         """
-        chosen = list(range(len(self.runs))) if rows is None else [index(row) for row in rows]
+        every = range(len(self.runs))
+        chosen = list(every) if rows is None else [every[index(row)] for row in rows]
         keys = [column for column in self.runs.columns if column.name in {*self._axes(), "replica"}]
 
         def one(row: int) -> Table:
@@ -131,11 +134,14 @@ class Sweep(Experiment):
         return {*names, *(f"axis.{name}" for name in names)}
 
     def _stored(self, row: SupportsIndex) -> tuple[Scenario, int]:
-        number = range(len(self.runs))[index(row)]
-        found = _native.stored_run(self.folder, number, max(self.planned, 1))
+        at = self.runs[row]
+        names = {axis["name"]: axis["name"] for axis in self.result["axes"]}
+        names.update({name: f"axis.{name}" for name in names if f"axis.{name}" in at})
+        values = {name: at[column] for name, column in names.items()}
+        found = _native.stored_run(self._place, self._identity, values, at["replica"], max(self.planned, 1))
         if found is None:
-            raise IndexError(f"{self.folder} has no run {number} any more")
-        return Scenario(found[0]), found[1]
+            raise _native.RoughlinkError(f"{self.folder} does not describe its runs: begin the sweep again")
+        return Scenario(found), at["replica"]
 
     def __repr__(self) -> str:
         return f"<roughlink.Sweep of {self._counted()} in {str(self.folder)!r}>"
@@ -230,7 +236,7 @@ def sweep(
         raise ValueError("cc needs engine='local' and a simulated stack: a class exists only in this process")
     own = _registered(cc)
     given = scenario_of(what)
-    axes = versioned(axes_of(given, vary), {name: full for name, (full, _) in own.items()})
+    axes = versioned(axes_of(given, vary, whole(max_runs, "max_runs")), {name: full for name, (full, _) in own.items()})
     varied = [axis.texts() for axis in axes]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
     most = optional(max_memory, "max_memory")

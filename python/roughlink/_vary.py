@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 from . import _native
@@ -49,10 +50,18 @@ class _Combination(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         if key in self._later:
             raise ValueError(f"a function reads {key}, which a later function of vary computes: change their order")
-        if key not in self._values:
-            return self._scenario[key]
-        self._read.add(key)
-        return self._values[key]
+        if key in self._values:
+            self._read.add(key)
+            return self._values[key]
+        # A varied key may determine the value under another name, or a default.
+        usual = self._scenario[key]
+        try:
+            found = self._scenario.set(self._values)[key]
+        except _native.ScenarioError:
+            return usual
+        if found != usual:
+            self._read.update(self._values)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -61,14 +70,16 @@ class _Combination(Mapping[str, Any]):
         return len(self._values)
 
 
-def axes_of(scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[Axis]:
+def axes_of(
+    scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]], max_runs: int
+) -> list[Axis]:
     """Returns the axes for the argument `vary` of :func:`sweep`.
 
     A function becomes a part of the axis whose keys it reads. If it reads keys of several axes, they become one.
 
     Raises:
         ValueError: The rows of a list have different keys, or keys that vary together do not have one value each. Or a
-            function reads a key that another function computes later.
+            function reads a key that another function computes later. Or there are more combinations than `max_runs`.
     """
     if not isinstance(vary, Mapping):
         rows = list(vary)
@@ -79,7 +90,10 @@ def axes_of(scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, 
     axes = [_given(name, values) for name, values in vary.items() if not callable(values)]
     functions = {name: function for name, function in vary.items() if callable(function)}
     for n, (name, function) in enumerate(functions.items()):
-        later = {key for other in list(functions)[n:] for key in _keys(other)}
+        later = {key for other in list(functions)[n + 1 :] for key in _keys(other)}
+        count = prod(len(axis.points) for axis in axes)
+        if count > max_runs:
+            raise ValueError(f"{count} combinations, more than max_runs={max_runs}")
         axes = _computed(scenario, axes, name, function, later)
     return axes
 

@@ -172,7 +172,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         self._agents.reset([0], [replica], [self._maker(self.np_random)] if self._maker else ())
         self._over = False
         self._shown = []
-        return self._agents.observations[0], self._info()
+        return self._agents.observations[0].copy(), self._info()
 
     def step(self, action: Numbers) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
         """Applies an action, and runs the network for a step.
@@ -196,7 +196,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         if self.render_mode == "rgb_array":
             self._shown.append((info["time_s"], self._agents.seen[0]))
         reward = float(self._agents.rewards()[0])
-        return self._agents.observations[0], reward, end == TERMINATED, end == TRUNCATED, info
+        return self._agents.observations[0].copy(), reward, end == TERMINATED, end == TRUNCATED, info
 
     def render(self) -> Any:
         """Returns the last step as a line of text (``"ansi"``), or a picture of the episode so far (``"rgb_array"``).
@@ -209,7 +209,8 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers], EzPickle):
         if self.render_mode == "ansi":
             numbers = ", ".join(f"{name} {n:.4g}" for name, n in zip(OBSERVATION, self._agents.seen[0], strict=True))
             return f"{self._info()['time_s']:.3f} s: {numbers}"
-        return super().render()
+        gymnasium.logger.warn("render() without a render_mode: pass one when the environment is made")
+        return None
 
     def _info(self) -> dict[str, Any]:
         return {name: values[0].item() for name, values in self._agents.info.items()}
@@ -276,8 +277,23 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         self.single_action_space: Space[Any] = self._agents.action_space
         self.observation_space: Space[Any] = batch_space(self.single_observation_space, num_envs)
         self.action_space: Space[Any] = batch_space(self.single_action_space, num_envs)
-        self._random = [np.random.default_rng() for _ in range(num_envs)]
+        generators = [np_random() for _ in range(num_envs)]
+        self._random, self._seeds = [random for random, _ in generators], [seed for _, seed in generators]
         self._over = np.ones(num_envs, np.bool_)
+
+    @property
+    def np_random(self) -> Any:
+        """Generators of random numbers, one for each environment."""
+        return tuple(self._random)
+
+    @np_random.setter
+    def np_random(self, value: Any) -> None:
+        self._random, self._seeds = list(value), [-1] * self.num_envs
+
+    @property
+    def np_random_seed(self) -> Any:
+        """Seeds of the generators."""
+        return tuple(self._seeds)
 
     def reset(
         self,
@@ -295,23 +311,25 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         Raises:
             ValueError: `options` has another entry, or the number of seeds is wrong.
         """
-        mask = known(options, ("reset_mask",)).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        mask = np.asarray(known(options, ("reset_mask",)).get("reset_mask", np.ones(self.num_envs, np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+            raise ValueError(f"reset_mask must be an array of {self.num_envs} booleans, not {mask!r}")
         seeds: Sequence[SupportsIndex | None]
         if seed is None:
             seeds = [None] * self.num_envs
-        elif isinstance(seed, SupportsIndex):
+        elif isinstance(seed, SupportsIndex) and not isinstance(seed, np.ndarray):
             seeds = [index(seed) + i for i in range(self.num_envs)]
         else:
-            seeds = seed
+            seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
         which = [int(i) for i in np.flatnonzero(mask)]
         for i in which:
             given = seeds[i]
             if given is not None:
-                self._random[i] = np_random(index(given))[0]
+                self._random[i], self._seeds[i] = np_random(index(given))
         self._begin(which)
-        return self._agents.observations, dict(self._agents.info)
+        return self._agents.observations.copy(), dict(self._agents.info)
 
     def step(
         self, actions: Numbers
@@ -348,7 +366,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
             masked = {f"_{name}": over for name in info}
             info = {**self._agents.info, "final_obs": last, "_final_obs": over}
             info |= {"final_info": final["final_info"] | masked, "_final_info": over}
-        return self._agents.observations, rewards, ends == TERMINATED, ends == TRUNCATED, info
+        return self._agents.observations.copy(), rewards, ends == TERMINATED, ends == TRUNCATED, info
 
     def _begin(self, which: Sequence[int]) -> None:
         """Begins an episode in some environments."""

@@ -9,6 +9,7 @@ Each agent has the observations, actions and rewards of :mod:`roughlink.gym`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from operator import index
 from typing import Any, Literal, SupportsIndex
 
@@ -31,8 +32,8 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
     """Environment with several controlled flows of one network, for the parallel API of PettingZoo. Agents have the
     names of their flows.
 
-    All agents decide at the same times. An episode begins when the first of their flows sends data. A decision for a
-    flow that has not begun takes effect when the flow begins. An agent leaves `agents` when its flow is over.
+    All agents decide at the same times. An episode begins when the first of their flows sends data. Decisions for
+    a flow that has not sent data are ignored. An agent leaves `agents` when its flow is over.
 
     Args:
         scenario: A scenario or a function, as for :class:`roughlink.gym.TransportEnv`.
@@ -80,15 +81,18 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         self.agents: list[str] = []
         self._maker = scenario if callable(scenario) else None
         self._all = Agents([first], self.possible_agents, **options)
+        spaces = self._all.observation_space, self._all.action_space
+        # Each agent has its own, so that each can be seeded.
+        self._spaces = {agent: deepcopy(spaces) for agent in self.possible_agents}
         self._random = np.random.default_rng()
 
     def observation_space(self, agent: str) -> Box:
         """Returns the space of the observations, which is the same for all agents."""
-        return self._all.observation_space
+        return self._spaces[agent][0]
 
     def action_space(self, agent: str) -> Box:
         """Returns the space of the actions, which is the same for all agents."""
-        return self._all.action_space
+        return self._spaces[agent][1]
 
     def reset(
         self, seed: SupportsIndex | None = None, options: dict[str, Any] | None = None
@@ -144,7 +148,7 @@ class TransportParallelEnv(ParallelEnv, EzPickle):  # type: ignore[misc]  # Pett
         )
 
     def _seen(self, agents: Sequence[str]) -> dict[str, Numbers]:
-        return {agent: self._all.observations[self.possible_agents.index(agent)] for agent in agents}
+        return {agent: self._all.observations[self.possible_agents.index(agent)].copy() for agent in agents}
 
     def _infos(self, agents: Sequence[str]) -> dict[str, dict[str, Any]]:
         row = self.possible_agents.index

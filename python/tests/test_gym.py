@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tomllib
 import warnings
 from typing import Any
 
@@ -592,3 +593,113 @@ def test_other_flows_may_use_python_and_deployed_algorithms() -> None:
             for _ in range(200):
                 failing.step(np.zeros_like(failing.action_space.sample()))
         failing.reset(seed=2)
+
+
+def test_episode_after_an_exception_is_as_usual() -> None:
+    scenario = CARS.set({"flow.car2.cc": "broken", "flow.car2.start": "1 s", "duration": "8 s"})
+
+    def returns(env: rg.TransportEnv) -> list[float]:
+        env.reset(seed=1)
+        rewards = []
+        for _ in range(10):
+            rewards.append(env.step(value(0.1))[1])
+        return rewards
+
+    failing = rg.TransportEnv(scenario, flow="car1", interval_s=0.5)
+    with pytest.raises(RuntimeError):
+        returns(failing)
+    with pytest.raises(RuntimeError):  # again, instead of a mute flow
+        returns(failing)
+    many = rg.TransportVectorEnv(2, [scenario, CARS.set("flow.car2.cc", "timid")], flow="car1", interval_s=0.5)
+    many.reset(seed=1)
+    with pytest.raises(RuntimeError):
+        for _ in range(20):
+            many.step(np.zeros((2, 1), np.float32))
+    _, info = many.reset(options={"reset_mask": np.array([False, True])})
+    assert info["since_ack_s"].max() < 100
+
+
+def test_connection_that_gave_up_ends_the_episode() -> None:
+    """Other flows continue, so that the network has further events."""
+    down = "[{ at = '2 s', up = false }]"
+    keys: dict[str, Any] = {"link.segment.timeline": down, "tcp.data_retries": 2, "duration": "120 s"}
+    cross = {"name": "calls", "kind": "cbr", "from": "sa", "to": "secc", "rate": "1 Mbit/s", "packet": "1000 B"}
+    text = tomllib.loads(CARS.set(keys).text)
+    text["flow"].append(cross)
+    scenario = rl.scenario(text)
+    e = rg.TransportEnv(scenario, flow="car1", interval_s=1.0)
+    _, info = e.reset(seed=1)
+    failed = scenario.run(replica=info["replica"]).flows[0]
+    assert failed["failed"]
+    over = False
+    while not over:
+        _, _, over, truncated, info = e.step(value(0))
+        assert not truncated
+    assert 0 <= info["time_s"] - failed["failed_s"] <= 1.5
+
+
+def test_last_information_is_that_of_the_end() -> None:
+    slow = rl.load("hello").set({"link.wire.timeline": "[{ at = '1 s', rate = '2 Mbit/s' }]", "duration": "3 s"})
+    e = rg.TransportEnv(slow, interval_s=0.5, privileged=True, multiplicative=False)
+    e.reset(seed=1)
+    truncated = False
+    while not truncated:
+        _, _, _, truncated, info = e.step(value(60))
+    assert info["rate_mbps"] == 2 and info["queue_packets"] > 20
+
+
+def test_results_do_not_change_with_the_arrays_of_the_caller() -> None:
+    def own(seen: rg.Numbers, info: rg.Info) -> rg.Numbers:
+        seen /= 100
+        return seen
+
+    kept, spoiled = env(history=3), env(history=3)
+    a, b = kept.reset(seed=1)[0], spoiled.reset(seed=1)[0]
+    for _ in range(5):
+        assert np.array_equal(a, b)
+        b *= 0
+        a, b = kept.step(value(0.2))[0], spoiled.step(value(0.2))[0]
+    plain, scaled = env(), env(observe=own)
+    plain.reset(seed=1), scaled.reset(seed=1)
+    for _ in range(5):
+        (a, first, *_), (b, second, *_) = plain.step(value(0.2)), scaled.step(value(0.2))
+        assert first == second and np.allclose(a, 100 * b)
+    many = rg.TransportVectorEnv(2, NOISY, history=2)
+    first_seen, _ = many.reset(seed=1)
+    copy = first_seen.copy()
+    many.step(np.ones((2, 1), np.float32))
+    assert np.array_equal(first_seen, copy)
+
+
+def test_invalid_arguments_of_vectors_are_refused() -> None:
+    many = rg.TransportVectorEnv(3, NOISY)
+    for mask in (np.array([0, 2]), np.array([True] * 4), None):
+        with pytest.raises(ValueError, match="an array of 3 booleans"):
+            many.reset(options={"reset_mask": mask})
+    many.reset(seed=np.array([1, 2, 3]))
+    assert many.np_random_seed == (1, 2, 3)
+    with pytest.raises(ValueError, match=r"the actions have the shape \(1, 3\)"):
+        many.step(np.zeros((1, 3), np.float32))
+    many.reset(seed=5)
+    first = [random.integers(100) for random in many.np_random]
+    many.reset(seed=5)
+    assert [random.integers(100) for random in many.np_random] == first
+
+
+class Reentrant(Timid):
+    """Steps the environment that calls it."""
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        LOOPING[0].batch.times()
+
+
+LOOPING: list[Any] = []
+rl.register("reentrant", Reentrant)
+
+
+def test_environments_are_used_by_one_thread_at_a_time() -> None:
+    e = rg.TransportEnv(CARS.set({"flow.car2.cc": "reentrant", "flow.car2.start": "0 s"}), flow="car1", interval_s=1.0)
+    LOOPING[:] = [e._agents]
+    with pytest.raises(RuntimeError, match="another thread uses these environments"):
+        e.reset(seed=1)
+        e.step(value(0))

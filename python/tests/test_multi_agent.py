@@ -94,3 +94,13 @@ def test_rewards_can_judge_fairness() -> None:
 def test_invalid_flows_are_refused(flows: list[str]) -> None:
     with pytest.raises(ValueError):
         TransportParallelEnv(CARS, flows)
+
+
+def test_decisions_before_the_start_are_ignored() -> None:
+    env = TransportParallelEnv(CARS.set({"flow.car2.start": "3 s", "duration": "6 s"}), interval_s=0.5)
+    env.reset(seed=1)
+    for _ in range(6):
+        seen, *_ = env.step({agent: np.ones(1, np.float32) for agent in env.agents})
+    assert seen["car2"][WINDOW] == 10
+    spaces = [env.action_space(agent) for agent in env.possible_agents]
+    assert len({id(space) for space in spaces}) == 3 and spaces[0] == spaces[1]

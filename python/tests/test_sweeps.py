@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -554,3 +555,67 @@ def test_runs_of_a_sweep_can_be_repeated_with_series(scenario: Path, tmp_path: P
     part2 = rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "part", part="2/3")
     assert [part2.scenario(row)["tcp.cc"] for row in range(len(part2.runs))] == part2.runs["tcp.cc"]
     assert part2.rerun(1).result["replica"] == part2.runs["replica"][1]
+
+
+def test_sweep_does_not_return_runs_of_another_one(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, key = rl.load(scenario), "link.plc.rate"
+    monkeypatch.chdir(tmp_path)
+    first = rl.sweep(s, {key: ["5 Mbit/s", "10 Mbit/s"]}, replicas=1, folder="out", metrics="throughput_mbps")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert first.scenario(1)[key] == "10 Mbit/s" and len(first.summary("timeouts")) == 2
+    part = rl.sweep(s, {key: ["5 Mbit/s", "10 Mbit/s"]}, replicas=3, folder=tmp_path / "part", part="2/3")
+    rows = [(row[key], row["replica"]) for row in part.runs.rows()]
+    rl.sweep(s, {key: ["5 Mbit/s", "10 Mbit/s"]}, replicas=3, folder=tmp_path / "part")
+    for n, (rate, replica) in enumerate(rows):
+        again = part.rerun(n)
+        assert (part.scenario(n)[key], again.result["replica"]) == (rate, replica)
+        assert again.result["flows"][0]["throughput_mbps"] == part.runs[n]["throughput_mbps"]
+    rl.sweep(s, {key: ["20 Mbit/s", "5 Mbit/s"]}, replicas=1, folder=tmp_path / "out")
+    for use in (lambda: first.scenario(0), lambda: first.rerun(0), lambda: first.summary("timeouts")):
+        with pytest.raises(rl.RoughlinkError, match=r"no\W+longer\W+has\W+the\W+sweep"):
+            use()
+    assert first.summary()["mean"] == first.runs["throughput_mbps"]
+
+
+def test_scenarios_of_a_sweep_can_be_pickled_with_their_files(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text("time_s,rate_mbps\n0,5\n2,3\n")
+    text = scenario.read_text().replace('delay = "10 ms"', 'delay = "10 ms"\ntimeline = { file = "rates.csv" }')
+    scenario.write_text(text)
+    swept = rl.sweep(scenario, {"tcp.cc": ["cubic", "bbr"]}, replicas=1, folder=tmp_path / "out")
+    (tmp_path / "rates.csv").unlink()
+    again = pickle.loads(pickle.dumps(swept.scenario(1)))
+    assert again.run().result["flows"][0]["throughput_mbps"] == swept.runs["throughput_mbps"][1]
+
+
+def test_percentiles_are_known_although_some_runs_ended_early(scenario: Path, tmp_path: Path) -> None:
+    s = rl.load(scenario).set({"flow.download.bytes": "400 kB", "duration": "1300 ms", "link.plc.noise.loss": "5 %"})
+    swept = rl.sweep(s, {"tcp.cc": ["newreno", "bbr"]}, replicas=12, folder=tmp_path / "out", metrics="duration_s:p20")
+    (cell, _) = swept.result["cells"]
+    row = swept.summary(level=0.8)[0]
+    assert 3 < len(cell["samples"]) < 12, "the test needs runs of both kinds"
+    assert row["mean"] == cell["measured"] is not None
+    few = rl.sweep(s, {"tcp.cc": ["bbr"]}, replicas=5, folder=tmp_path / "few", metrics="rtt_mean_ms:p50")
+    (row,) = few.summary(level=0.9).rows()
+    samples = few.result["cells"][0]["samples"]
+    # Order statistics: 2 of 32 outcomes are outside the range of five values.
+    assert (row["low"], row["high"]) == (min(samples), max(samples)) and few.summary()["low"] == [None]
+    with pytest.raises(ValueError, match="a value twice"):
+        few.summary(quantiles=[0.5, 0.5])
+
+
+def test_functions_see_values_under_other_names(scenario: Path, tmp_path: Path) -> None:
+    s = rl.load(scenario)
+    vary: dict[str, Any] = {
+        "link.0.rate": ["5 Mbit/s", "10 Mbit/s"],
+        "tcp.stack": ["linux", "rfc"],
+        "seed": lambda at: round(rl.quantity(at["link.plc.rate"]) / 1e6 + 1000 * rl.quantity(at["tcp.min_rto"])),
+    }
+    swept = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
+    assert sorted(swept.scenario(row)["seed"] for row in range(4)) == [205, 210, 1005, 1010]
+    with pytest.raises(ValueError, match="3375000 combinations, more than max_runs=1000"):
+        many = [f"{n} Mbit/s" for n in range(1, 151)]
+        keys = {"link.plc.rate": many, "seed": range(150), "link.plc.queue": [f"{n} pkt" for n in range(1, 151)]}
+        rl.sweep(s, {**keys, "name": lambda at: "x"}, max_runs=1000)

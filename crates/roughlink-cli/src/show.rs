@@ -124,7 +124,7 @@ fn measured(cell: &Cell) -> String {
     match (cell.measured, cell.bound, cell.interval, cell.ci95) {
         (None, Some(bound), ..) => format!("> {}", digits(bound)),
         (None, None, ..) => "no value".into(),
-        (Some(m), _, interval, _) if cell.is_censored() => {
+        (Some(m), _, interval, _) if cell.is_censored() && cell.quantile == Some(0.5) => {
             format!("median {}{}", digits(m), interval.map_or(String::new(), |ends| format!(" ({})", range(ends))))
         }
         (Some(m), _, Some(ends), _) => format!("{} ({})", digits(m), range(ends)),

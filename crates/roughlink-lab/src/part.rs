@@ -13,6 +13,7 @@ use crate::store::{Damage, Records, RunRecord, Store, identity_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -94,7 +95,7 @@ impl Description {
 
     fn write(&self, plan: &ExperimentPlan, store: &Store) -> Result<(), LabError> {
         let Some(order) = plan.portable() else { return Ok(()) };
-        keep(store, &PlanFile { parts: self.parts, order })
+        keep(store, &PlanFile { parts: self.parts.and_then(NonZeroUsize::new), order })
     }
 }
 
@@ -192,7 +193,7 @@ impl FromStr for GridPart {
 struct PlanFile {
     /// Number of parts, if the folder has one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    parts: Option<usize>,
+    parts: Option<NonZeroUsize>,
     #[serde(flatten)]
     order: Order,
 }
@@ -276,7 +277,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
         }
         let Some(PlanFile { parts, order }) = read(folder)? else { continue };
         same_engine(folder, &order, "merge with the program that made the parts, or make all parts with this one")?;
-        divisions.extend(parts);
+        divisions.extend(parts.map(NonZeroUsize::get));
         match &mut described {
             None => described = Some((folder, order)),
             Some((_, all)) => all.complete(&order),

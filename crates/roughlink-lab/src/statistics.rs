@@ -53,6 +53,12 @@ pub fn summary(values: &[f64]) -> Option<MetricSummary> {
     Some(MetricSummary { n, mean, deviation, ci95 })
 }
 
+/// Returns false if the values do not show their spread: a single one, or so few equal ones that the sign test does not
+/// reach `level`.
+pub fn has_spread(values: &[f64], level: f64) -> bool {
+    values.len() > 1 && (!all_equal(values) || sign_test(values.len(), level).is_some())
+}
+
 /// Returns true if there are several values and all are equal.
 pub fn all_equal(values: &[f64]) -> bool {
     values.len() > 1 && values.iter().all(|v| *v == values[0])
@@ -72,7 +78,7 @@ fn upper(level: f64) -> f64 {
 /// the removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None as in [`summary`].
 pub fn interval(values: &[f64], level: f64) -> Option<ConfidenceInterval> {
     let MetricSummary { n, mean, deviation, .. } = summary(values)?;
-    let s = deviation.filter(|s| *s > 0.0 || sign_test(n, level).is_some())?;
+    let s = deviation.filter(|_| has_spread(values, level))?;
     let n = n as f64;
     if s == 0.0 {
         return Some([mean; 2]);

@@ -102,6 +102,11 @@ impl ExceptionObserver {
         self.0.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
         self.0.raised.store(true, Ordering::Relaxed);
     }
+    /// Forgets an exception.
+    pub(crate) fn clear(&self) {
+        self.raised();
+        self.0.raised.store(false, Ordering::Relaxed);
+    }
     fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::Relaxed)
     }

@@ -7,7 +7,7 @@
 use crate::cc::{ExceptionObserver, bind};
 use crate::error::{FailureReason, guarded, usage};
 use crate::scenario::PyScenario;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roughlink_core::app::Traffic;
@@ -17,12 +17,14 @@ use roughlink_core::cc::{
 use roughlink_core::net::{Network, RunOptions};
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::{Rate, Time};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 const OBSERVATION_LENGTH: usize = 9;
 const PATH_STATE_LENGTH: usize = 3;
 /// Shortest and longest interval if given in round trips; the shortest applies before the first RTT sample.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
+/// Time without an acknowledgment after which a connection may have given up.
+const SILENCE: Time = Time::from_secs(1);
 /// Segments in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 /// Minimum number of networks per thread: with fewer, another thread does not pay off.
@@ -141,6 +143,8 @@ struct World {
     /// Keeps the exception of a Python algorithm at another flow.
     ends: ExceptionObserver,
     network: Option<Network>,
+    /// States of the paths at the end of the scenario.
+    last_states: Option<Vec<[f64; PATH_STATE_LENGTH]>>,
     now: Time,
     took: Time,
 }
@@ -168,12 +172,15 @@ impl World {
             Agent { flow, bytes, shared, is_over: false }
         };
         let agents = flows.into_iter().map(agent).collect();
-        World { scenario: Arc::new(scenario), agents, ends, network: None, now: Time::ZERO, took: Time::ZERO }
+        let (now, took) = (Time::ZERO, Time::ZERO);
+        World { scenario: Arc::new(scenario), agents, ends, network: None, last_states: None, now, took }
     }
 
     /// Restarts the network and runs it until a controlled flow sends its first data: before that, an agent has nothing
     /// to decide.
     fn reset(&mut self, replica: u32) -> Result<(), FailureReason> {
+        self.ends.clear();
+        self.last_states = None;
         for agent in &mut self.agents {
             *agent.shared.lock() = ControlState { window: FIRST_WINDOW, ..ControlState::default() };
             agent.is_over = false;
@@ -221,14 +228,21 @@ impl World {
             (state.delivered, state.lost, state.sent, state.rtt) = (0, 0, 0, (Time::ZERO, 0));
             state.due = until.saturating_add(Time(1));
         }
+        if until == end {
+            // The network forgets the state of its links when it is over.
+            self.wake(&mut network, Time(until.0 - 1))?;
+            self.last_states = Some(path_states(&mut network, &self.agents));
+        }
         self.wake(&mut network, until)?;
         self.took = until - self.now;
         self.now = until;
-        // A connection that gave up has no further events. If the network has no events at all, every flow is over.
-        let is_silent = network.next_wake() == Time::MAX && until < end;
+        // Results take long compared with a step, so look only at connections from which nothing is heard.
+        let is_silent = |agent: &Agent| !agent.is_over && until.saturating_sub(agent.shared.lock().acked_at) > SILENCE;
+        let result = self.agents.iter().any(is_silent).then(|| network.result());
+        let gave_up = |flow: usize| result.as_ref().is_some_and(|result| result.flows[flow].failed);
         self.network = Some(network);
         let outcome = |agent: &mut Agent| {
-            agent.is_over |= agent.shared.lock().flow.snd_una >= agent.bytes || is_silent;
+            agent.is_over |= agent.shared.lock().flow.snd_una >= agent.bytes || gave_up(agent.flow);
             match agent.is_over {
                 true => TERMINATED,
                 false if until >= end => TRUNCATED,
@@ -258,24 +272,32 @@ impl World {
     fn silences(&self) -> impl Iterator<Item = f64> {
         self.agents.iter().map(|agent| {
             let state = agent.shared.lock();
-            if state.claimed { (self.now - state.acked_at).as_secs_f64() } else { 0.0 }
+            if state.claimed { self.now.saturating_sub(state.acked_at).as_secs_f64() } else { 0.0 }
         })
     }
 
     /// Returns the state of each controlled flow's path from source to destination: lowest rate in Mbit/s, waiting
     /// packets, and 1 if all links are up.
     fn path_states(&mut self) -> Vec<[f64; PATH_STATE_LENGTH]> {
-        let Some(network) = &mut self.network else { return vec![[0.0; PATH_STATE_LENGTH]; self.agents.len()] };
-        let readings = network.readings();
-        let state = |agent: &Agent| {
-            let hops = network.path(agent.flow).iter().map(|&hop| readings[hop as usize / 2][hop as usize % 2]);
-            let (rate, waiting, up) = hops.fold((Rate(u64::MAX), 0, true), |(rate, waiting, up), link| {
-                (rate.min(link.rate), waiting + link.waiting, up && link.up)
-            });
-            [rate.0 as f64 / 1e6, waiting as f64, f64::from(up)]
-        };
-        self.agents.iter().map(state).collect()
+        match (&self.last_states, &mut self.network) {
+            (Some(states), _) => states.clone(),
+            (None, Some(network)) => path_states(network, &self.agents),
+            (None, None) => vec![[0.0; PATH_STATE_LENGTH]; self.agents.len()],
+        }
     }
+}
+
+/// Returns the present state of the path of each controlled flow.
+fn path_states(network: &mut Network, agents: &[Agent]) -> Vec<[f64; PATH_STATE_LENGTH]> {
+    let readings = network.readings();
+    let state = |agent: &Agent| {
+        let hops = network.path(agent.flow).iter().map(|&hop| readings[hop as usize / 2][hop as usize % 2]);
+        let (rate, waiting, up) = hops.fold((Rate(u64::MAX), 0, true), |(rate, waiting, up), link| {
+            (rate.min(link.rate), waiting + link.waiting, up && link.up)
+        });
+        [rate.0 as f64 / 1e6, waiting as f64, f64::from(up)]
+    };
+    agents.iter().map(state).collect()
 }
 
 /// Batch of networks, each with a separate scenario and random numbers, and the same number of controlled flows.
@@ -319,7 +341,7 @@ impl Batch {
     /// Gives network `i` another scenario, which its next reset uses.
     fn replace(&self, i: usize, scenario: &PyScenario, classes: PythonClasses) -> PyResult<()> {
         let new = world(scenario, &self.flows, classes)?;
-        let mut worlds = self.worlds();
+        let mut worlds = self.worlds()?;
         let count = worlds.len();
         let unknown = || PyValueError::new_err(format!("unknown network {i} of {count}: count networks from 0"));
         *worlds.get_mut(i).ok_or_else(unknown)? = new;
@@ -331,7 +353,7 @@ impl Batch {
     fn reset(&self, py: Python<'_>, which: Vec<(usize, u32)>) -> PyResult<()> {
         py.detach(|| {
             guarded(|| {
-                let mut worlds = self.worlds();
+                let mut worlds = self.worlds()?;
                 for (i, replica) in which {
                     let count = worlds.len();
                     let world = worlds
@@ -353,7 +375,7 @@ impl Batch {
             actions.chunks_exact(16).map(|pair| [number(&pair[..8]), number(&pair[8..])]).collect();
         let ends = py.detach(|| {
             guarded(|| {
-                let mut worlds = self.worlds();
+                let mut worlds = self.worlds()?;
                 let controlled = self.flows.len().max(1);
                 if actions.len() != worlds.len() * controlled {
                     return Err(usage(&"expected two numbers for each flow", "pass an array of float64").into());
@@ -391,28 +413,34 @@ impl Batch {
     }
 
     /// Returns the observations of all controlled flows as float32.
-    fn observations<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let worlds = self.worlds();
+    fn observations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let worlds = self.worlds()?;
         let values = worlds.iter().flat_map(World::observations).flatten().flat_map(f32::to_ne_bytes);
-        PyBytes::new(py, &values.collect::<Vec<u8>>())
+        Ok(PyBytes::new(py, &values.collect::<Vec<u8>>()))
+    }
+
+    /// Returns true for each controlled flow that has sent data.
+    fn started(&self) -> PyResult<Vec<bool>> {
+        let worlds = self.worlds()?;
+        Ok(worlds.iter().flat_map(|world| &world.agents).map(|agent| agent.shared.lock().claimed).collect())
     }
 
     /// Returns the seconds since the last acknowledgment of each controlled flow.
-    fn silences(&self) -> Vec<f64> {
-        self.worlds().iter().flat_map(World::silences).collect()
+    fn silences(&self) -> PyResult<Vec<f64>> {
+        Ok(self.worlds()?.iter().flat_map(World::silences).collect())
     }
 
     /// Returns the state of each controlled flow's path as three numbers (float64): lowest rate in Mbit/s, waiting
     /// packets, and 1 if all links are up.
-    fn path_states<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let mut worlds = self.worlds();
+    fn path_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut worlds = self.worlds()?;
         let values = worlds.iter_mut().flat_map(World::path_states).flatten().flat_map(f64::to_ne_bytes);
-        PyBytes::new(py, &values.collect::<Vec<u8>>())
+        Ok(PyBytes::new(py, &values.collect::<Vec<u8>>()))
     }
 
     /// Returns the time in each network, s.
-    fn times(&self) -> Vec<f64> {
-        self.worlds().iter().map(|world| world.now.as_secs_f64()).collect()
+    fn times(&self) -> PyResult<Vec<f64>> {
+        Ok(self.worlds()?.iter().map(|world| world.now.as_secs_f64()).collect())
     }
 }
 
@@ -443,7 +471,12 @@ pub(crate) fn exp2<'py>(py: Python<'py>, logs: &[u8]) -> Bound<'py, PyBytes> {
 }
 
 impl Batch {
-    fn worlds(&self) -> MutexGuard<'_, Vec<World>> {
-        self.worlds.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the networks. Waiting for another thread could last forever: that thread may need the interpreter.
+    fn worlds(&self) -> PyResult<MutexGuard<'_, Vec<World>>> {
+        match self.worlds.try_lock() {
+            Ok(worlds) => Ok(worlds),
+            Err(TryLockError::Poisoned(worlds)) => Ok(worlds.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err("another thread uses these environments")),
+        }
     }
 }

@@ -22,8 +22,9 @@ use roughlink_lab::metric;
 use roughlink_lab::part::{self, Description, GridPart};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
 use roughlink_lab::statistics::{self, ConfidenceInterval};
-use roughlink_lab::store::{Records, Store, folder_of};
+use roughlink_lab::store::{Records, Store, folder_of, identity_of};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -268,38 +269,43 @@ pub(crate) fn difference(cell: &str, other: &str, level: f64) -> PyResult<(Optio
     Ok((difference.known(), ends(difference.interval.filter(|_| random))))
 }
 
-/// Returns the scenario and the replica of a row in the table of runs. `folder` is the folder of a sweep.
+/// Returns the scenario of a run of a sweep's folder, by the values of the axes.
 #[pyfunction]
 pub(crate) fn stored_run(
     py: Python<'_>,
     folder: PathBuf,
-    row: usize,
+    identity: Option<&str>,
+    at: BTreeMap<String, String>,
+    replica: u32,
     max_runs: u64,
-) -> PyResult<Option<(PyScenario, u32)>> {
+) -> PyResult<Option<PyScenario>> {
     py.detach(|| {
         guarded(|| {
-            let finished = match folder::kind(&folder)? {
-                folder::FolderKind::Grid => part::described(&folder, max_runs)?,
-                _ => None,
-            };
-            let (plan, job) = match finished {
-                // Each job has a row.
-                Some(plan) => {
-                    let job = plan.jobs_at(row..row + 1).next().transpose()?;
-                    (plan, job)
-                }
-                None => {
-                    let (plan, records) = folder::unfinished(&folder, max_runs)?;
-                    let job = plan.jobs().flatten().filter(|job| records.get(&job.key).is_some()).nth(row);
-                    (plan, job)
-                }
-            };
+            still_in(&folder, identity)?;
+            let Some(plan) = part::described(&folder, max_runs)? else { return Ok(None) };
+            let Some(number) = plan.number(&at, replica) else { return Ok(None) };
+            let job = plan.jobs_at(number..number + 1).next().transpose()?;
             let order = plan.portable();
             let given = order.iter().flat_map(|order| &order.scenarios).filter_map(|s| s.folder.as_ref());
             let files = given.flat_map(|folder| folder.given.clone()).collect();
-            Ok(job.map(|job| (PyScenario::stored(job.scenario, files), job.replica)))
+            Ok(job.map(|job| PyScenario::stored(job.scenario, files)))
         })
     })
+}
+
+/// Returns the identity of the sweep in a folder, if it has one.
+#[pyfunction]
+pub(crate) fn identity(folder: PathBuf) -> Option<String> {
+    identity_of(&folder)
+}
+
+/// Returns an error unless the folder still has the sweep with this identity.
+fn still_in(folder: &Path, identity: Option<&str>) -> Result<(), LabError> {
+    if identity.is_some() && identity_of(folder).as_deref() == identity {
+        return Ok(());
+    }
+    let message = format!("`{}` no longer has the sweep that was read from it", folder.display());
+    Err(usage(&message, "read the folder again, or give each sweep a folder of its own"))
 }
 
 fn cell_of(text: &str) -> PyResult<Cell> {
@@ -313,9 +319,16 @@ fn ends(interval: Option<ConfidenceInterval>) -> OptionalInterval {
 
 /// Returns the statistics of a metric over the runs in a sweep's folder as JSON. The sweep need not have the metric.
 #[pyfunction]
-pub(crate) fn measure(py: Python<'_>, folder: PathBuf, metric: &str, max_runs: u64) -> PyResult<String> {
+pub(crate) fn measure(
+    py: Python<'_>,
+    folder: PathBuf,
+    identity: Option<&str>,
+    metric: &str,
+    max_runs: u64,
+) -> PyResult<String> {
     py.detach(|| {
         guarded(|| {
+            still_in(&folder, identity)?;
             let (mut plan, records) = folder::unfinished(&folder, max_runs)?;
             plan.measure_only(metric).map_err(|e| {
                 let help = e.help().map_or_else(String::new, |help| format!("; {help}"));

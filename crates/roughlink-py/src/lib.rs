@@ -42,7 +42,7 @@ mod _native {
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
     use crate::grid::{
-        PyPlan, cell_interval, choices, difference, interval, measure, merge, metrics, quantile, read, rows,
+        PyPlan, cell_interval, choices, difference, identity, interval, measure, merge, metrics, quantile, read, rows,
         stored_run, student, sweep, values,
     };
     #[pymodule_export]

@@ -62,8 +62,12 @@ impl PyScenario {
         overrides: Overrides,
         given: Option<Texts>,
     ) -> PyResult<Self> {
-        let folder =
-            folder.map(|path| ScenarioFolder { given: given.unwrap_or_default(), ..ScenarioFolder::new(path) });
+        let given = given.unwrap_or_default();
+        let folder = match folder {
+            Some(path) => Some(ScenarioFolder { given, ..ScenarioFolder::new(path) }),
+            None if given.is_empty() => None,
+            None => Some(ScenarioFolder { given, ..ScenarioFolder::default() }),
+        };
         guarded(|| PyScenario::new(ScenarioText { name, text, folder }.allow_outside(allow_outside), overrides))
     }
 

@@ -253,6 +253,17 @@ impl ExperimentPlan {
         Jobs { plan: self, numbers, cell: None }
     }
 
+    /// Returns the number of the run with these values of the axes, by name. None if the plan has no such run.
+    pub fn number(&self, at: &BTreeMap<String, String>, replica: u32) -> Option<usize> {
+        let e = &self.experiment;
+        let mut cell = 0;
+        for axis in &e.axes {
+            let value = at.get(&axis.name)?;
+            cell = cell * axis.points.len() + axis.points.iter().position(|point| point.value == *value)?;
+        }
+        (replica < e.replicas && e.stacks.len() == 1).then(|| cell * e.replicas as usize + replica as usize)
+    }
+
     /// Selects the usual metrics of its scenarios' flows ([`metric::default_metrics`]).
     pub fn measure_usual(&mut self, transfers: &[&'static str]) {
         let names = metric::default_metrics(&self.kinds, transfers);

@@ -210,8 +210,9 @@ impl Cell {
     }
 
     /// Returns false if the variation is unknown: for a single random run and for fewer than six equal runs.
-    pub fn has_spread(&self) -> bool {
-        self.summary().is_some_and(|s| s.ci95.is_some())
+    pub fn has_spread(&self, level: f64) -> bool {
+        let known = self.known();
+        if self.deterministic { !known.is_empty() } else { statistics::has_spread(&known, level) }
     }
 
     /// Returns true if several random runs gave the same value, so that their spread is unknown.
@@ -269,7 +270,7 @@ impl Cell {
         }
         let each: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
         let mean = statistics::summary(&each)?.mean;
-        of([mean; 2], interval(&each, level).filter(|_| self.has_spread() && other.has_spread()), false)
+        of([mean; 2], interval(&each, level).filter(|_| self.has_spread(level) && other.has_spread(level)), false)
     }
 
     /// Returns the values of replicas that both cells have. The value of a cell that is not random is in every pair.

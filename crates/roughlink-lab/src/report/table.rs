@@ -160,7 +160,7 @@ fn measured(cell: Option<&Cell>) -> String {
         return format!("&gt; {}{count}", number(bound));
     }
     let Some(mean) = cell.measured else { return "<span class=\"unit\">no value</span>".into() };
-    let median = if cell.is_censored() { "median " } else { "" };
+    let median = if cell.is_censored() && cell.quantile == Some(0.5) { "median " } else { "" };
     let (shown, ci) = with_interval(mean, cell.ci95);
     let beside = match (cell.interval, ci) {
         (Some(ends), _) => range(ends),

@@ -77,7 +77,7 @@ impl Estimate {
 }
 
 fn reason_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
-    let runs = [Some(a), b].into_iter().flatten().filter(|c| !c.has_spread()).map(|c| c.by_replica().len()).min();
+    let runs = [Some(a), b].into_iter().flatten().filter(|c| !c.has_spread(LEVEL)).map(|c| c.by_replica().len()).min();
     match runs.unwrap_or_else(|| b.map_or(usize::MAX, |b| a.pairs(b).len())) {
         0 => NO_VALUE,
         1 => ONE_RUN,
@@ -261,7 +261,7 @@ impl Claim {
         }
         let pairs: Vec<(f64, f64)> = a.pairs(b).iter().map(|(a, b)| (a[0], b[0])).collect();
         let (r, interval) = ratio(&pairs);
-        let interval = interval.filter(|_| a.has_spread() && b.has_spread());
+        let interval = interval.filter(|_| a.has_spread(LEVEL) && b.has_spread(LEVEL));
         let exact = (a.deterministic && b.deterministic).then_some([r; 2]);
         (!r.is_nan()).then(|| Estimate::from_means(r, exact.or(interval), a, Some(b)))
     }
