@@ -5,6 +5,7 @@ Every array has a row for each controlled flow, sorted by network and then in th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -20,7 +21,7 @@ from ._deployed import OBSERVATION, Decisions, Numbers
 from ._scenario import Scenario
 from ._scenario import scenario as scenario_of
 
-ScenarioLike = Union[Scenario, str, "Mapping[str, Any]"]
+ScenarioLike = Union[Scenario, str, "os.PathLike[str]", "Mapping[str, Any]"]
 """A scenario, its name, or its keys."""
 ScenarioMaker = Callable[[np.random.Generator], ScenarioLike]
 """Function that returns the scenario of an episode, for example with a random rate."""
@@ -92,9 +93,8 @@ class Agents:
         self.seen, self.info = self._look()
         low, high = (-1.0, 1.0) if multiplicative else (self.decisions.least, self.decisions.most)
         self.action_space = Box(np.float32(low), np.float32(high), (1,), np.float32)
+        self._shape: tuple[int, ...] | None = None
         own = self._own()
-        if own.ndim < 2 or len(own) != self.rows:
-            raise ValueError(f"observe returned the shape {own.shape}; expected {self.rows} rows")
         most = np.array([np.inf, np.inf, np.inf, np.inf, 1, np.inf, np.inf, 1, np.inf], np.float32)
         least = np.zeros(len(most), np.float32)
         if observe:
@@ -147,7 +147,8 @@ class Agents:
 
     def rewards(self) -> NDArray[np.float64]:
         """Returns the reward of each row for the last interval."""
-        rewards = np.asarray(self.reward(self.seen, self.info), np.float64)
+        info = {name: values.copy() for name, values in self.info.items()}
+        rewards = np.asarray(self.reward(self.seen.copy(), info), np.float64)
         if rewards.shape != (self.rows,):
             raise ValueError(f"the reward has the shape {rewards.shape}; expected {(self.rows,)}")
         return rewards
@@ -170,7 +171,13 @@ class Agents:
     def _own(self) -> Numbers:
         if self.observe is None:
             return self.seen
-        return np.array(self.observe(self.seen.copy(), dict(self.info)), np.float32)
+        info = {name: values.copy() for name, values in self.info.items()}
+        own = np.array(self.observe(self.seen.copy(), info), np.float32)
+        expected = (self.rows, *(self._shape if self._shape is not None else own.shape[1:]))
+        if own.ndim < 2 or own.shape != expected:
+            raise ValueError(f"observe returned the shape {own.shape}; expected {expected}")
+        self._shape = own.shape[1:]
+        return own
 
 
 OPTIONS = frozenset(signature(Agents).parameters) - {"scenarios", "flows"}

@@ -170,10 +170,19 @@ def register_from(name: str, where: tuple[str, str]) -> None:
         register(name, maker)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
+        text = f"cannot import the Python algorithm {name!r} in this process ({reason}): define it in a module"
+        _register_error(name, text)
 
-        def unknown(flow: Flow) -> CongestionControl:
-            raise RuntimeError(
-                f"cannot import the Python algorithm {name!r} in this process ({reason}): define it in a module"
-            )
 
-        register(name, unknown)
+def register_absent(name: str) -> None:
+    """Registers the name of an algorithm whose class this process does not have. A run with it raises an error."""
+    if name not in _registered and not name.strip("abcdefghijklmnopqrstuvwxyz0123456789-_"):
+        text = f"this process lacks the Python algorithm {name!r}: call roughlink.register({name!r}, ...)"
+        _register_error(name, text)
+
+
+def _register_error(name: str, text: str) -> None:
+    def unknown(flow: Flow) -> CongestionControl:
+        raise RuntimeError(text)
+
+    register(name, unknown)

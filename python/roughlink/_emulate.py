@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -124,6 +125,7 @@ def emulate(
         TypeError: A command is text instead of a list.
         RoughlinkError: A program failed; the message has the end of its output. Or the package lacks the program
             ``roughlink``, the machine cannot emulate, a node does not exist, or the folder is not empty.
+        RuntimeError: Another emulation with a Python class runs in this process.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     with warnings.catch_warnings():
@@ -133,16 +135,29 @@ def emulate(
     for node, command in (programs or {}).items():
         if isinstance(command, str):
             raise TypeError(f"programs[{node!r}] is text; expected a list of words: ['sh', '-c', {command!r}]")
+        if not command or "--exec" in command:
+            raise ValueError(f"programs[{node!r}] is {list(command)}; expected words, none of which is --exec")
     nodes = [kernel] if isinstance(kernel, str) else list(kernel)
     if classes := bound(given._native.algorithms, None):
+        if until is not None and until not in (programs or {}):
+            raise ValueError(f"until is {until!r}; expected a node of programs")
         if folder is not None:
             raise ValueError(f"an emulation with the Python class `{classes[0][0]}` writes no folder")
-        keys: dict[str, Any] = {f"node.{node}.kernel": True for node in (*nodes, *(programs or ()))}
-        keys.update({f"node.{node}.interface": device for node, device in (interface or {}).items()})
+        keys: dict[str, Any] = {f'node."{node}".kernel': True for node in (*nodes, *(programs or ()))}
+        keys.update({f'node."{node}".interface': device for node, device in (interface or {}).items()})
         keys.update({} if duration is None else {"duration": duration})
         late, wait = quantity(max_lateness or "1 ms"), quantity(linger or "10 s")
+        for name, seconds in (("max_lateness", late), ("linger", wait)):
+            if not 0 <= seconds < float("inf"):
+                raise ValueError(f"{name} is {seconds} s; expected a time of at least 0 s")
         number = whole(replica, "replica", 2**32 - 1)
-        return _here(given.set(keys), classes, programs or {}, until, number, late, wait, check)
+        # Programs find their node by the process of the emulation.
+        if not _ONE.acquire(blocking=False):
+            raise RuntimeError("another emulation with a Python class runs in this process: wait for its end")
+        try:
+            return _here(given.set(keys), classes, programs or {}, until, number, late, wait, check)
+        finally:
+            _ONE.release()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         out = Path(temporary, "results") if folder is None else Path(folder)
         file = _write(given, Path(temporary))
@@ -221,18 +236,29 @@ def _here(
         output = {}
         for node, file in texts.items():
             file.seek(0)
-            output[node] = file.read().decode(errors="replace")
+            output[node] = _OF_SHELL.sub("", file.read().decode(errors="replace"))
     failed = [node for node, code in codes.items() if code]
     ended = [
-        {"node": node, "command": " ".join(words), "exit_code": children[node].returncode, "stopped": node in stopped}
+        {
+            "node": node,
+            "command": " ".join(words),
+            "exit_code": _code(children[node].returncode),
+            "stopped": node in stopped,
+        }
         for node, words in programs.items()
     ]
     if failed and check:
         text = f"`{' '.join(programs[failed[0]])}` at `{failed[0]}` failed: exit code {codes[failed[0]]}"
         raise _native.RoughlinkError("\n".join([text, output[failed[0]].rstrip()[-_MAX_SHOWN:]]))
     warn(faults)
-    result = {**json.loads(native.json()), "programs": ended, "ended": "failed" if failed else "ended"}
+    why = "failed" if failed else "programs" if codes and not stopped else "duration"
+    result = {**json.loads(native.json()), "programs": ended, "ended": why}
     return _again(json.dumps(result), None, output, {})
+
+
+def _code(code: int) -> int:
+    """Returns an exit code, for a signal as shells do."""
+    return code if code >= 0 else 128 - code
 
 
 def _program() -> str:
@@ -308,15 +334,22 @@ def read_emulation(folder: Path, output: dict[str, str] | None = None, *, is_kep
     """Reads a result folder. Without `output`, reads the output of programs from its files, too."""
     if output is None:
         files = folder.glob("output-*.txt")
-        output = {file.stem.removeprefix("output-"): file.read_text(errors="replace") for file in sorted(files)}
-    tables = {}
-    for name, columns in _SERIES.items():
-        with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        values = [[_PARSERS[c.type](row[c.name]) if row[c.name] else None for row in rows] for c in columns]
-        tables[name] = Table.of([(c.name, c.type, c.unit, c.meaning, v) for c, v in zip(columns, values, strict=True)])
-    result = (folder / "summary.json").read_text(encoding="utf-8")
+        texts = [(file.stem, file.read_bytes().decode(errors="replace")) for file in sorted(files)]
+        output = {stem.removeprefix("output-"): text for stem, text in texts}
+    try:
+        tables = {name: _samples(folder / f"{name}.csv", columns) for name, columns in _SERIES.items()}
+        result = (folder / "summary.json").read_text(encoding="utf-8")
+    except (OSError, KeyError, ValueError) as e:
+        raise _native.RoughlinkError(f"cannot read the emulation in {folder}: {type(e).__name__}: {e}") from e
     return _again(result, folder if is_kept else None, output, tables)
+
+
+def _samples(path: Path, columns: Sequence[Column]) -> Table:
+    """Reads a file of samples."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    values = [[_PARSERS[c.type](row[c.name]) if row[c.name] else None for row in rows] for c in columns]
+    return Table.of([(c.name, c.type, c.unit, c.meaning, v) for c, v in zip(columns, values, strict=True)])
 
 
 def _again(result: str, folder: Path | None, output: dict[str, str], tables: dict[str, Table]) -> Emulation:
@@ -367,6 +400,10 @@ _LATE = 4
 """Exit code for an emulation that was late."""
 _MAX_SHOWN = 2000
 """Maximum length of a program's output in an error."""
+_ONE = threading.Lock()
+"""Lock of the only emulation in this process."""
+_OF_SHELL = re.compile(r"(interrupted|the command failed: exit code \d+)\n\Z")
+"""Last line of `roughlink shell`, behind the output of its command."""
 _LOOK_S = 0.01
 """Interval at which programs are polled, s."""
 _GRACE_S = 2

@@ -151,11 +151,15 @@ class Experiment:
         axes = {axis["name"]: {v["value"]: v.get("number") for v in axis["values"]} for axis in self.result["axes"]}
         if len(self.result["stacks"]) > 1:
             axes = {_STACK: dict.fromkeys(self.result["stacks"]), **axes}
-        keys = list(axes) if by is None else [by] if isinstance(by, str) else list(by)
+        keys = list(axes) if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
         for key in keys:
             if key not in axes:
                 raise KeyError(f"{key} was not varied; expected one of {', '.join(axes)}")
-        fixed = {key: text_of(value, key) for key, value in (against or {}).items()}
+        # Keys that vary together have a list of values.
+        fixed = {
+            key: ", ".join(text_of(v, key) for v in value) if isinstance(value, (list, tuple)) else text_of(value, key)
+            for key, value in (against or {}).items()
+        }
         for key, text in fixed.items():
             if key not in keys:
                 raise KeyError(f"{key} is not a key of the rows; expected one of {', '.join(keys)}")

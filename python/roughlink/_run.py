@@ -105,7 +105,10 @@ class Run:
             RoughlinkError: The folder is not empty or cannot be written.
         """
         if self._again is None:
-            raise ValueError("only a run made by this process can be saved: run its scenario with folder=...")
+            raise ValueError(
+                "only a run that this process made, and that is in no folder yet, can be saved: run the scenario with "
+                "folder=..."
+            )
         saved = self._again(folder=folder, sample=sample, captures=captures, force=force)
         if {**saved.result, "wall_s": 0} != {**self.result, "wall_s": 0}:
             raise ValueError(f"the second run had another result, now in {folder}: a Python algorithm is random")

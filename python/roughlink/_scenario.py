@@ -87,7 +87,18 @@ class Scenario:
             KeyError: The scenario cannot have such a key.
         """
         found = self._native.get(key)
-        return None if found is None else json.loads(found)
+        if found is None:
+            return self.name if key == "name" else None
+        return json.loads(found)
+
+    def __contains__(self, key: str) -> bool:
+        """Returns true if a key has a value."""
+        try:
+            return self[key] is not None
+        except KeyError:
+            return False
+
+    __iter__ = None
 
     def run(
         self,
@@ -225,7 +236,7 @@ def metrics() -> list[dict[str, str]]:
     return found
 
 
-def quantity(value: str | SupportsFloat) -> float:
+def quantity(value: str | SupportsFloat | None) -> float:
     """Returns the number of a quantity in base units: s, bit/s, B or packets. A percentage becomes a share, and a
     plain number is returned unchanged.
 
@@ -233,8 +244,10 @@ def quantity(value: str | SupportsFloat) -> float:
         25000.0
 
     Raises:
-        ValueError: The text is not a number with a known unit.
+        ValueError: The text is not a number with a known unit, or the value is ``None``, as of a key without a value.
     """
+    if value is None:
+        raise ValueError("the key has no value")
     return _native.quantity(value) if isinstance(value, str) else float(value)
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TextIO
 
 from . import _native
-from ._cc import Maker, register
+from ._cc import Maker, register, register_absent
 from ._experiment import Experiment
 from ._run import Run
-from ._scenario import Scenario, optional, warn, whole
+from ._scenario import Scenario, algorithms, optional, warn, whole
 from ._scenario import scenario as scenario_of
 from ._table import Column, Table
-from ._vary import axes_of, versioned
+from ._vary import axes_of
 
 
 class Sweep(Experiment):
@@ -41,6 +41,7 @@ class Sweep(Experiment):
         if metric in self.metrics:
             return super()._cells(metric)
         # Stored runs have more quantities than the metrics of the sweep.
+        self._know_algorithms()
         found = json.loads(_native.measure(self._place, self._identity, metric, max(self.planned, 1)))
         if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
             raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
@@ -133,11 +134,22 @@ class Sweep(Experiment):
         names = [axis["name"] for axis in self.result["axes"]]
         return {*names, *(f"axis.{name}" for name in names)}
 
+    def _know_algorithms(self) -> None:
+        """Makes the names of Python classes known that this process has not registered: only a run needs the class."""
+        known = {each["name"] for each in algorithms()}
+        for axis in self.result["axes"]:
+            keys = _native.split_list(axis["name"])
+            for value in axis["values"]:
+                for key, word in zip(keys, value["value"].split(", ")):
+                    if key.split(".")[-1] == "cc" and "{" not in word and word not in known:
+                        register_absent(word)
+
     def _stored(self, row: SupportsIndex) -> tuple[Scenario, int]:
         at = self.runs[row]
         names = {axis["name"]: axis["name"] for axis in self.result["axes"]}
         names.update({name: f"axis.{name}" for name in names if f"axis.{name}" in at})
         values = {name: at[column] for name, column in names.items()}
+        self._know_algorithms()
         found = _native.stored_run(self._place, self._identity, values, at["replica"], max(self.planned, 1))
         if found is None:
             raise _native.RoughlinkError(f"{self.folder} does not describe its runs: begin the sweep again")
@@ -236,8 +248,8 @@ def sweep(
         raise ValueError("cc needs engine='local' and a simulated stack: a class exists only in this process")
     own = _registered(cc)
     given = scenario_of(what)
-    axes = versioned(axes_of(given, vary, whole(max_runs, "max_runs")), {name: full for name, (full, _) in own.items()})
-    varied = [axis.texts() for axis in axes]
+    names = {name: full for name, (full, _) in own.items()}
+    varied = [axis.texts() for axis in axes_of(given, vary, whole(max_runs, "max_runs"), names)]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
     most = optional(max_memory, "max_memory")
     replicas = whole(replicas, "replicas", 2**32 - 1)

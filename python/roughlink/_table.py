@@ -82,7 +82,10 @@ class Table:
                 raise ValueError(f"a table has no slices with the step {step}")
             return Table(self._native.part(first, max(0, end - first)))
         if not isinstance(what, str):
-            row = range(len(self))[index(what)]
+            rows = range(len(self))
+            if not -len(rows) <= index(what) < len(rows):
+                raise IndexError(f"no row {index(what)}: the table has {len(rows)}")
+            row = rows[index(what)]
             return next(self[row : row + 1].rows())
         return self._native.column(what)
 

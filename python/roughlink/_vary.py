@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -35,17 +37,23 @@ class Axis:
             found = [json.dumps(texts, ensure_ascii=False) for texts in each]
         if not found:
             raise ValueError(f"{name} has no values")
-        twice = {value for value in found if found.count(value) > 1}
+        twice = [value for value, count in Counter(found).items() if count > 1]
         if twice:
             raise ValueError(f"{name} has a value twice: {', '.join(sorted(twice))}")
         return name, found
 
 
+_Sources = tuple[Scenario, Callable[[str, Any], Any]]
+"""The scenario, and a function that returns the full name of an algorithm with a version."""
+
+
 class _Combination(Mapping[str, Any]):
     """One combination of values. Records the varied keys that are read."""
 
-    def __init__(self, scenario: Scenario, values: Mapping[str, Any], read: set[str], later: set[str]) -> None:
-        self._scenario, self._values, self._read, self._later = scenario, values, read, later
+    def __init__(self, sources: _Sources, values: Mapping[str, Any], read: set[str], later: set[str]) -> None:
+        self._scenario, self._known = sources
+        self._values, self._read, self._later = values, read, later
+        self._made: Scenario | None = None
 
     def __getitem__(self, key: str) -> Any:
         if key in self._later:
@@ -54,12 +62,11 @@ class _Combination(Mapping[str, Any]):
             self._read.add(key)
             return self._values[key]
         # A varied key may determine the value under another name, or a default.
-        usual = self._scenario[key]
-        try:
-            found = self._scenario.set(self._values)[key]
-        except _native.ScenarioError:
-            return usual
-        if found != usual:
+        if self._made is None:
+            pairs = [(name, text_of(self._known(name, value), name)) for name, value in self._values.items()]
+            self._made = Scenario(self._scenario._native.set(pairs))
+        found = self._made[key]
+        if found != self._scenario[key]:
             self._read.update(self._values)
         return found
 
@@ -71,18 +78,51 @@ class _Combination(Mapping[str, Any]):
 
 
 def axes_of(
-    scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]], max_runs: int
+    scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]], max_runs: int, names: Mapping[str, str]
 ) -> list[Axis]:
-    """Returns the axes for the argument `vary` of :func:`sweep`.
+    """Returns the axes for the argument `vary` of :func:`sweep`, with the full names of the algorithms in `names`.
 
     A function becomes a part of the axis whose keys it reads. If it reads keys of several axes, they become one.
 
     Raises:
         ValueError: The rows of a list have different keys, or keys that vary together do not have one value each. Or a
-            function reads a key that another function computes later. Or there are more combinations than `max_runs`.
+            function reads a key that another function computes later, there are more combinations than `max_runs`, or
+            no value has a name in `names`.
+        TypeError: `vary` is neither a dictionary nor a list of dictionaries.
     """
+    axes = _axes(scenario, vary, max_runs, names)
+    used = set()
+
+    def replaced(key: str, value: Any) -> Any:
+        full = _full_name(names, key, value)
+        if full is not value:
+            used.add(value)
+        return full
+
+    made = [
+        Axis(axis.keys, [[replaced(key, value) for key, value in zip(axis.keys, point)] for point in axis.points])
+        for axis in axes
+    ]
+    for name in names:
+        if name not in used:
+            raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
+    return made
+
+
+def _full_name(names: Mapping[str, str], key: str, value: Any) -> Any:
+    """Returns the name of an algorithm with its version, and any other value unchanged."""
+    return names.get(value, value) if key.split(".")[-1] == "cc" and isinstance(value, str) else value
+
+
+def _axes(
+    scenario: Scenario, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]], max_runs: int, names: Mapping[str, str]
+) -> list[Axis]:
+    if isinstance(vary, (str, bytes)) or not isinstance(vary, (Mapping, Sequence)):
+        raise TypeError(f"vary is a {type(vary).__name__}; expected a dictionary of keys, or a list of dictionaries")
     if not isinstance(vary, Mapping):
         rows = list(vary)
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise TypeError("the rows of vary must be dictionaries of keys and values")
         keys = list(rows[0]) if rows else []
         if any(set(row) != set(keys) for row in rows):
             raise ValueError(f"the rows of vary have different keys; expected {', '.join(keys)} in each")
@@ -94,7 +134,7 @@ def axes_of(
         count = prod(len(axis.points) for axis in axes)
         if count > max_runs:
             raise ValueError(f"{count} combinations, more than max_runs={max_runs}")
-        axes = _computed(scenario, axes, name, function, later)
+        axes = _computed((scenario, partial(_full_name, names)), axes, name, function, later)
     return axes
 
 
@@ -121,7 +161,7 @@ def _point(name: str, keys: Sequence[str], values: Any) -> Sequence[Any]:
 
 
 def _computed(
-    scenario: Scenario, axes: list[Axis], name: str, function: Callable[[At], object], later: set[str]
+    sources: _Sources, axes: list[Axis], name: str, function: Callable[[At], object], later: set[str]
 ) -> list[Axis]:
     """Adds the key, or the keys, that a function computes."""
     read: set[str] = set()
@@ -129,7 +169,7 @@ def _computed(
     found = []
     for points in product(*(axis.points for axis in axes)):
         values = {key: value for axis, point in zip(axes, points) for key, value in zip(axis.keys, point)}
-        value = function(_Combination(scenario, values, read, later))
+        value = function(_Combination(sources, values, read, later))
         found.append((points, [value] if len(keys) == 1 else _point(name, keys, value)))
     joined = [axis for axis in axes if read.intersection(axis.keys)]
     at = [n for n, axis in enumerate(axes) if axis in joined]
@@ -141,27 +181,3 @@ def _computed(
     first = at[0] if at else len(axes)
     others = [axis for axis in axes if axis not in joined]
     return [*others[:first], whole, *others[first:]]
-
-
-def versioned(axes: list[Axis], names: Mapping[str, str]) -> list[Axis]:
-    """Replaces each algorithm in `names` by its name with the version.
-
-    Raises:
-        ValueError: No value has such a name.
-    """
-    used = set()
-
-    def replaced(key: str, value: Any) -> Any:
-        if key.split(".")[-1] != "cc" or not isinstance(value, str) or value not in names:
-            return value
-        used.add(value)
-        return names[value]
-
-    made = [
-        Axis(axis.keys, [[replaced(key, value) for key, value in zip(axis.keys, point)] for point in axis.points])
-        for axis in axes
-    ]
-    for name in names:
-        if name not in used:
-            raise ValueError(f"no value in vary uses the algorithm {name!r}: vary={{'tcp.cc': [{name!r}, ...]}}")
-    return made

@@ -40,6 +40,7 @@ With :class:`Deployed`, a policy can also control any flow of any scenario outsi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any, Literal, SupportsIndex
@@ -267,7 +268,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         self.metadata = {**self.metadata, "autoreset_mode": self.mode}
         self._maker = scenario if callable(scenario) else None
         first = first_of(scenario) if callable(scenario) else scenario
-        scenarios = [first] * num_envs if isinstance(first, (Scenario, str, Mapping)) else list(first)
+        scenarios = [first] * num_envs if isinstance(first, (Scenario, str, os.PathLike, Mapping)) else list(first)
         if len(scenarios) != num_envs:
             raise ValueError(f"{len(scenarios)} scenarios for {num_envs} environments")
         self.num_envs = num_envs
@@ -288,6 +289,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
 
     @np_random.setter
     def np_random(self, value: Any) -> None:
+        """Sets the generators, one for each environment."""
         self._random, self._seeds = list(value), [-1] * self.num_envs
 
     @property

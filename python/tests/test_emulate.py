@@ -236,9 +236,17 @@ def test_python_class_sends_to_a_kernel() -> None:
     (flow,) = run.flows.rows()
     # The window of 14,480 bytes leaves once in each round trip of at least 20 ms.
     assert flow["cc"] == "still" and flow["delivered_bytes"] == 500_000 and 3 < flow["throughput_mbps"] < 5.8
-    assert run.result["ended"] == "ended" and run.result["programs"][0]["exit_code"] == 0
+    assert run.result["ended"] == "programs" and run.result["programs"][0]["exit_code"] == 0
     with pytest.raises(rl.RoughlinkError, match="exit code 7"):
         rl.emulate(scenario, programs={"client": ["sh", "-c", "exit 7"]}, max_lateness="1 s")
+    for wrong, text in [
+        ({"programs": {"client": []}}, "expected words"),
+        ({"programs": {"client": ["echo", "--exec", "server", "--", "touch", "x"]}}, "none of which is --exec"),
+        ({"until": "nobody"}, "expected a node of programs"),
+        ({"max_lateness": "-1"}, "max_lateness"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            rl.emulate(scenario, **wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="writes no folder"):
         rl.emulate(scenario, kernel="client", folder="never")
     # Time-outs begin because nothing answers.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,9 +285,9 @@ def test_runs_are_saved_as_by_the_command(command: Command, tmp_path: Path) -> N
     again = s.run(folder=tmp_path / "saved", force=True, captures=False, sample="1 s")
     assert len(again.series("cwnd")) < len(theirs.series("cwnd"))
     assert not any(path.name.endswith("pcapng") for path in (tmp_path / "saved").iterdir())
-    with pytest.raises(ValueError, match="only a run made by this process"):
+    with pytest.raises(ValueError, match="only a run that this process made"):
         theirs.save(tmp_path / "other")
-    with pytest.raises(ValueError, match="only a run made by this process"):
+    with pytest.raises(ValueError, match="only a run that this process made"):
         pickle.loads(pickle.dumps(run)).save(tmp_path / "other")
 
 
@@ -338,3 +340,56 @@ def test_experiments_of_a_paper_show_published_values(command: Command, tmp_path
     assert len(alpha.curves()) == sum(len(curve["x"]) for curve in alpha.result["curves"]) > 500
     assert len(alpha.plot().lines) == sum(curve["metric"] == "alpha" for curve in alpha.result["curves"]) == 2
     assert alpha.plot("beta").get_ylabel()
+
+
+class LateFault(rl.CongestionControl):
+    """Fails when hardly any event is left."""
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        self.cwnd = 2 * flow.mss
+        if flow.now > 0.5:
+            raise RuntimeError("late")
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        pass
+
+
+def test_run_that_raised_leaves_no_results(tmp_path: Path) -> None:
+    rl.register("late-fault", LateFault)
+    s = rl.load("hello").set({"tcp.cc": "late-fault", "link.wire.rate": "300 kbit/s", "link.wire.delay": "200 ms"})
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="late"):
+            s.set("duration", "5 s").run(folder=tmp_path / "out")
+        with pytest.raises(rl.RoughlinkError):
+            rl.read(tmp_path / "out")
+
+
+def test_compared_scenarios_keep_their_files(command: Command, tmp_path: Path) -> None:
+    for name, rate in (("a", 2), ("b", 20)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.csv").write_text(f"time_s,rate_mbps\n0,{rate}\n")
+        text = SCENARIO.replace('delay = "10 ms"', 'delay = "10 ms"\ntimeline = { file = "t.csv" }')
+        (tmp_path / name / "s.toml").write_text(text.replace("loss = \"1 %\"", "loss = \"0 %\""))
+    command("compare", "a/s.toml", "b/s.toml", "--replicas", "1", "-o", "out", "-q", cwd=tmp_path)
+    both = rl.read(tmp_path / "out")
+    assert isinstance(both, rl.Sweep)
+    for row, most in ((0, 2), (1, 20)):
+        again = both.scenario(row).set("seed", 9).run().flows["throughput_mbps"][0]
+        assert 0.5 * most < again < most
+
+
+def test_metrics_of_a_folder_need_no_python_class(tmp_path: Path) -> None:
+    program = f"""
+import roughlink as rl
+class Mine(rl.CongestionControl):
+    def on_ack(self, flow, ack): self.cwnd = 4 * flow.mss
+    def on_congestion(self, flow, cause): pass
+s = rl.load("hello").set("flow.download.bytes", "100 kB")
+rl.sweep(s, {{"tcp.cc": ["mine", "cubic"]}}, cc={{"mine": (Mine, "v7")}}, folder={str(tmp_path / "out")!r}, replicas=1)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    found = rl.read(tmp_path / "out")
+    assert isinstance(found, rl.Sweep) and len(found.summary("timeouts")) == 2
+    assert len(found.rerun(1).series("cwnd")) > 10
+    with pytest.raises(RuntimeError, match="lacks the Python algorithm 'mine-v7'"):
+        found.rerun(0)

@@ -703,3 +703,18 @@ def test_environments_are_used_by_one_thread_at_a_time() -> None:
     with pytest.raises(RuntimeError, match="another thread uses these environments"):
         e.reset(seed=1)
         e.step(value(0))
+
+
+def test_observations_keep_their_shape() -> None:
+    shapes = [3, 3, 1]
+
+    def own(seen: rg.Numbers, info: rg.Info) -> rg.Numbers:
+        info["since_ack_s"] += 1000
+        return np.zeros((len(seen), shapes.pop(0) if len(shapes) > 1 else shapes[0]), np.float32)
+
+    e = rg.TransportEnv(NOISY, observe=own, reward=rg.Reward(silence=1, throughput=0, delay=0))
+    e.reset(seed=1)
+    with pytest.raises(ValueError, match=r"observe returned the shape \(1, 1\); expected \(1, 3\)"):
+        e.step(value(0))
+    with pytest.raises(ValueError, match="observe returned the shape"):
+        rg.TransportEnv(NOISY, observe=lambda seen, info: seen[:, 0])

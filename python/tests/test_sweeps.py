@@ -520,6 +520,13 @@ def test_rows_list_the_combinations(scenario: Path, command: Command, tmp_path: 
         ({"seed,tcp.cc": [[1, "bbr"], [2]]}, "expected a list of as many values"),
         ({"seed": []}, "no values"),
     ]
+    others: list[Any] = ["tcp.cc=cubic", swept.runs]
+    for other in others:
+        with pytest.raises(TypeError, match="expected a dictionary of keys"):
+            rl.sweep(s, other, folder=tmp_path / "wrong")
+    (tmp_path / "one.csv").write_text("tcp.cc,link.plc.rate\ncubic,5 Mbit/s\n")
+    out = command("sweep", "cable.toml", "--rows", "one.csv", "--set", "tcp.cc=reno,bbr", "-q", cwd=tmp_path)
+    assert out.returncode == 2 and "`tcp.cc` is varied twice" in out.stderr
     for wrong, said in cases:
         with pytest.raises(ValueError, match=said):
             rl.sweep(s, wrong, folder=tmp_path / "wrong")
@@ -615,6 +622,12 @@ def test_functions_see_values_under_other_names(scenario: Path, tmp_path: Path) 
     }
     swept = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
     assert sorted(swept.scenario(row)["seed"] for row in range(4)) == [205, 210, 1005, 1010]
+    # The full name of an own algorithm is known to functions, too.
+    own: dict[str, Any] = {"tcp.cc": ["mine", "reno"], "link.*.rate": ["5 Mbit/s", "9 Mbit/s"], "seed": lambda at:
+                           round(rl.quantity(at["link.plc.rate"]) / 1e6)}  # fmt: skip
+    mine = rl.sweep(s, own, replicas=1, folder=tmp_path / "mine", cc={"mine": (Gentle, "v9")})
+    assert sorted(mine.scenario(row)["seed"] for row in range(4)) == [5, 5, 9, 9]
+    assert "tcp.cc" in s and "link.plc.noise.mean" not in s and s["name"] == "cable"
     with pytest.raises(ValueError, match="3375000 combinations, more than max_runs=1000"):
         many = [f"{n} Mbit/s" for n in range(1, 151)]
         keys = {"link.plc.rate": many, "seed": range(150), "link.plc.queue": [f"{n} pkt" for n in range(1, 151)]}

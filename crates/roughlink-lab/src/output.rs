@@ -38,6 +38,7 @@ use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use table::{Csv, ParquetTable};
 
 /// Options of a result folder: its content, and permission to replace results.
@@ -152,6 +153,7 @@ pub fn run_to_folder(
     settings: &OutputSettings,
 ) -> Result<RunResult, OutputError> {
     // One event queue, so that the capture is ordered by time across components.
+    let stop = options.stop.clone();
     let network = Network::new(Arc::clone(scenario), RunOptions { one_component: true, ..options })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
@@ -174,6 +176,11 @@ pub fn run_to_folder(
     let clock = clock();
     let mut network = network.observed_by((recorder, capture));
     let mut result = network.run().map_err(OutputError::Exceeded)?;
+    // The network looks for the request only now and then.
+    if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        let (at, duration) = (Time::from_secs_f64(result.sim_s), scenario.duration);
+        return Err(OutputError::Exceeded(Exceeded::Stopped { at, duration }));
+    }
     result.wall_s = clock.elapsed().as_secs_f64();
 
     let (network, (recorder, capture)) = network.detach_observer();

@@ -297,7 +297,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
         damage.extend(part.damage().cloned());
         found.take(folder, part, &plan)?;
     }
-    let mut store = Store::open_or_create(output, &plan.identity(), &|| false)?;
+    let mut store = open(&plan, output)?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
     keep(&store, &PlanFile { parts: None, order })?;
     let (missing, parts) = found.put(&plan, &mut store, one)?;

@@ -237,7 +237,10 @@ impl World {
         self.took = until - self.now;
         self.now = until;
         // Results take long compared with a step, so look only at connections from which nothing is heard.
-        let is_silent = |agent: &Agent| !agent.is_over && until.saturating_sub(agent.shared.lock().acked_at) > SILENCE;
+        let is_silent = |agent: &Agent| {
+            let state = agent.shared.lock();
+            !agent.is_over && state.claimed && until.saturating_sub(state.acked_at) > SILENCE
+        };
         let result = self.agents.iter().any(is_silent).then(|| network.result());
         let gave_up = |flow: usize| result.as_ref().is_some_and(|result| result.flows[flow].failed);
         self.network = Some(network);

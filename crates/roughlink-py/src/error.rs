@@ -81,8 +81,9 @@ impl From<FailureReason> for PyErr {
         let e = match failure {
             FailureReason::Python(e) => return e,
             FailureReason::Folder(e) => {
+                let help = matches!(e, OutputError::Exists(_)).then(|| "replace them with force=True".to_owned());
                 return RoughlinkError::new_err(
-                    drawing::plain(&Plain::new(&e, None), MessageStyle::Plain).trim().to_owned(),
+                    drawing::plain(&Plain::new(&e, help), MessageStyle::Plain).trim().to_owned(),
                 );
             }
             FailureReason::Series(most) => {

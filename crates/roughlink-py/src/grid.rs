@@ -18,6 +18,7 @@ use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::CellValues;
 use roughlink_lab::folder;
 use roughlink_lab::kernel;
+use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric;
 use roughlink_lab::part::{self, Description, GridPart};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
@@ -286,8 +287,9 @@ pub(crate) fn stored_run(
             let Some(number) = plan.number(&at, replica) else { return Ok(None) };
             let job = plan.jobs_at(number..number + 1).next().transpose()?;
             let order = plan.portable();
-            let given = order.iter().flat_map(|order| &order.scenarios).filter_map(|s| s.folder.as_ref());
-            let files = given.flat_map(|folder| folder.given.clone()).collect();
+            let is = |source: &&ScenarioText| at.get("scenario").is_none_or(|name| source.name == *name);
+            let source = order.as_ref().and_then(|order| order.scenarios.iter().find(is));
+            let files = source.and_then(|source| source.folder.clone()).unwrap_or_default().given;
             Ok(job.map(|job| PyScenario::stored(job.scenario, files)))
         })
     })

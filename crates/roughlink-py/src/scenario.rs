@@ -236,7 +236,7 @@ pub(crate) fn names() -> Vec<String> {
 /// Returns the number of a quantity in s, bit/s, B or packets, or as a share.
 #[pyfunction]
 pub(crate) fn quantity(text: &str) -> PyResult<f64> {
-    let plain = text.trim().parse().ok();
+    let plain = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let time = || text.parse().map(Time::as_secs_f64).ok();
     let rate = || text.parse().map(|Rate(bits)| bits as f64).ok();
     let bytes = || text.parse().map(|Bytes(bytes)| bytes as f64).ok();

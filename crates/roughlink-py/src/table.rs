@@ -102,8 +102,12 @@ impl PyTable {
                 }
                 "float" => reals(values.extract::<Vec<Option<f64>>>()?),
                 "bool" => Arc::new(values.extract::<Vec<Option<bool>>>()?.into_iter().collect::<BooleanArray>()),
-                _ => words(values.extract::<Vec<Option<String>>>()?.iter().map(Option::as_deref)),
+                "str" => words(values.extract::<Vec<Option<String>>>()?.iter().map(Option::as_deref)),
+                other => return Err(PyValueError::new_err(format!("unknown type of a column: {other}"))),
             });
+        }
+        if arrays.is_empty() {
+            return Err(PyValueError::new_err("a table needs a column"));
         }
         if arrays.iter().any(|array| array.len() != arrays[0].len()) {
             return Err(PyValueError::new_err("the columns have different lengths"));

@@ -137,12 +137,18 @@ fn compare_by(
 /// Creates an axis for each key with several values. A single value is added to `set`.
 fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>, LabError> {
     let mut axes: Vec<Axis> = Vec::new();
-    let mut varied = HashSet::new();
+    let (mut varied, mut fixed) = (HashSet::new(), HashSet::new());
     for (key, values) in vary {
         let parts: Vec<&str> = split_list(key).0.into_iter().map(str::trim).collect();
-        if values.len() > 1
-            && let Some(twice) = parts.iter().find(|part| !varied.insert(**part))
-        {
+        let twice = match values.len() {
+            0 => None,
+            1 if parts.len() == 1 => {
+                fixed.insert(parts[0]);
+                parts.iter().find(|part| varied.contains(**part))
+            }
+            _ => parts.iter().find(|part| fixed.contains(**part) || !varied.insert(**part)),
+        };
+        if let Some(twice) = twice {
             return Err(LabError::Usage {
                 message: format!("`{twice}` is varied twice"),
                 help: "put all values into one --set".into(),
