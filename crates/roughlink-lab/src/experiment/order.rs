@@ -4,6 +4,7 @@
 use crate::library::{Overrides, ScenarioFolder, ScenarioText};
 use crate::runner::{ENGINE, carrier};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Description of a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,15 +75,21 @@ impl Default for Grid {
 }
 
 impl GridKind {
-    /// Returns the name of the kind and the varied keys, in alphabetical order.
-    fn keys(&self) -> (&'static str, Vec<&str>) {
-        let (name, vary) = match self {
-            GridKind::Sweep { vary } => ("sweep", vary),
-            GridKind::Compare { vary, .. } => ("compare", vary),
+    /// Returns true if the two kinds are equal apart from the values of varied keys. A key with a single value in both
+    /// is fixed.
+    fn extends(&self, known: &GridKind) -> bool {
+        let (own, others) = match (self, known) {
+            (GridKind::Sweep { vary }, GridKind::Sweep { vary: other })
+            | (GridKind::Compare { vary, .. }, GridKind::Compare { vary: other, .. }) => (vary, other),
+            _ => return false,
         };
-        let mut keys: Vec<&str> = vary.iter().map(|(key, _)| key.as_str()).collect();
-        keys.sort_unstable();
-        (name, keys)
+        let all = |vary: &[(String, Vec<String>)]| vary.iter().cloned().collect::<BTreeMap<_, _>>();
+        let (own, others) = (all(own), all(others));
+        let agrees = |(key, values): (&String, &Vec<String>)| match others.get(key) {
+            Some(other) => values.len() > 1 || other.len() > 1 || values == other,
+            None => false,
+        };
+        own.len() == others.len() && own.iter().all(agrees)
     }
 }
 
@@ -91,7 +98,7 @@ impl Order {
     pub(crate) fn extends(&self, known: &Order) -> bool {
         let texts = |order: &Order| order.scenarios.iter().map(|scenario| scenario.text.clone()).collect::<Vec<_>>();
         let fixed = |order: &Order| (order.grid.set.clone(), order.grid.seed, order.grid.on_kernel);
-        texts(self) == texts(known) && fixed(self) == fixed(known) && self.kind.keys() == known.kind.keys()
+        texts(self) == texts(known) && fixed(self) == fixed(known) && self.kind.extends(&known.kind)
     }
 
     pub(super) fn new(kind: GridKind, scenarios: Vec<ScenarioText>, grid: &Grid) -> Order {
