@@ -340,7 +340,7 @@ def read_emulation(folder: Path, output: dict[str, str] | None = None, *, is_kep
         tables = {name: _samples(folder / f"{name}.csv", columns) for name, columns in _SERIES.items()}
         result = (folder / "summary.json").read_text(encoding="utf-8")
     except (OSError, KeyError, ValueError) as e:
-        raise _native.RoughlinkError(f"cannot read the emulation in {folder}: {type(e).__name__}: {e}") from e
+        raise _native.RoughlinkError(f"cannot read the emulation in {str(folder)!r}: {type(e).__name__}: {e}") from e
     return _again(result, folder if is_kept else None, output, tables)
 
 

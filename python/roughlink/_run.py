@@ -111,7 +111,7 @@ class Run:
             )
         saved = self._again(folder=folder, sample=sample, captures=captures, force=force)
         if {**saved.result, "wall_s": 0} != {**self.result, "wall_s": 0}:
-            raise ValueError(f"the second run had another result, now in {folder}: a Python algorithm is random")
+            raise ValueError(f"the second run had another result, now in {str(folder)!r}: a Python algorithm is random")
         return saved
 
     def plot(self, axes: Axes | None = None) -> Axes:

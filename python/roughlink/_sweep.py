@@ -152,7 +152,7 @@ class Sweep(Experiment):
         self._know_algorithms()
         found = _native.stored_run(self._place, self._identity, values, at["replica"], max(self.planned, 1))
         if found is None:
-            raise _native.RoughlinkError(f"{self.folder} does not describe its runs: begin the sweep again")
+            raise _native.RoughlinkError(f"{str(self.folder)!r} does not describe its runs: begin the sweep again")
         return Scenario(found), at["replica"]
 
     def __repr__(self) -> str:

@@ -181,7 +181,9 @@ try:
     found = rl.read(sys.argv[1])
     print(repr(found))
     shown, tables = [found], []
-    if isinstance(found, rl.Run):
+    if isinstance(found, rl.Emulation):
+        tables = [found.flows, found.links, *(found.series(name) for name in ("links", "conversations", "lateness"))]
+    elif isinstance(found, rl.Run):
         tables = [found.flows, found.links]
         for name in ("flows", "links", "segments", "gateways"):
             try:
