@@ -1,7 +1,7 @@
 """Tests the installed package with nothing but Python's standard library and no compiler on the path.
 
-``installed.py extras`` tests instead what needs more: the environments of the extras ``gym`` and ``agents``, and an
-emulation, if the machine can run one.
+``installed.py extras`` has other tests: the environments of the extras ``gym`` and ``agents``, and an emulation if the
+machine can run one.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ impl World {
         self.wake(&mut network, until)?;
         self.took = until - self.now;
         self.now = until;
-        // Results take long compared with a step, so look only at connections from which nothing is heard.
+        // Results take long compared with a step, so read them only if a connection has had no acknowledgment for long.
         let is_silent = |agent: &Agent| {
             let state = agent.shared.lock();
             !agent.is_over && state.claimed && until.saturating_sub(state.acked_at) > SILENCE
