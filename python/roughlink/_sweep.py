@@ -43,6 +43,8 @@ class Sweep(Experiment):
         # Stored runs have more quantities than the metrics of the sweep.
         self._know_algorithms()
         found = json.loads(_native.measure(self._place, self._identity, metric, max(self.planned, 1)))
+        if sum(cell["replicas"] for cell in found["cells"]) != len(self.runs):
+            raise _native.RoughlinkError(f"{str(self.folder)!r} has further runs by now: read it again")
         if not any(cell["samples"] or cell.get("at_least") for cell in found["cells"]):
             raise KeyError(f"{metric} was not measured; expected one of {', '.join(self.metrics)}, or a column of runs")
         return found["metrics"][0], found["cells"]

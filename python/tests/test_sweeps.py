@@ -576,6 +576,8 @@ def test_sweep_does_not_return_runs_of_another_one(
     part = rl.sweep(s, {key: ["5 Mbit/s", "10 Mbit/s"]}, replicas=3, folder=tmp_path / "part", part="2/3")
     rows = [(row[key], row["replica"]) for row in part.runs.rows()]
     rl.sweep(s, {key: ["5 Mbit/s", "10 Mbit/s"]}, replicas=3, folder=tmp_path / "part")
+    with pytest.raises(rl.RoughlinkError, match="has further runs by now: read it again"):
+        part.summary("timeouts")
     for n, (rate, replica) in enumerate(rows):
         again = part.rerun(n)
         assert (part.scenario(n)[key], again.result["replica"]) == (rate, replica)
