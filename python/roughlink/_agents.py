@@ -102,7 +102,8 @@ class Agents:
         if history > 1:
             least, most = np.stack([least] * history), np.stack([most] * history)
         self.observation_space = Box(least, most, dtype=np.float32)
-        self.observations = _stacked(own, history)
+        # Changed in place: callers copy what they return.
+        self.observations = _stacked(own, history).copy()
 
     def reset(self, which: Sequence[int], replicas: Sequence[int], scenarios: Sequence[ScenarioLike] = ()) -> None:
         """Starts an episode in the networks `which`, with new `scenarios` if there are any."""
@@ -114,7 +115,6 @@ class Agents:
         self.value[rows] = self.decisions.first
         self.seen, self.info = self._look()
         own = self._own()
-        self.observations = self.observations.copy()
         self.observations[rows] = _stacked(own, self.history)[rows]
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -138,7 +138,6 @@ class Agents:
         outcomes = np.frombuffer(self.batch.step(both.tobytes()), np.uint8)
         self.seen, self.info = self._look()
         own = self._own()
-        self.observations = self.observations.copy()
         if self.history == 1:
             self.observations[runs] = own[runs]
         else:
@@ -147,8 +146,7 @@ class Agents:
 
     def rewards(self) -> NDArray[np.float64]:
         """Returns the reward of each row for the last interval."""
-        info = {name: values.copy() for name, values in self.info.items()}
-        rewards = np.asarray(self.reward(self.seen.copy(), info), np.float64)
+        rewards = np.asarray(self.reward(*self._copies()), np.float64)
         if rewards.shape != (self.rows,):
             raise ValueError(f"the reward has the shape {rewards.shape}; expected {(self.rows,)}")
         return rewards
@@ -168,11 +166,14 @@ class Agents:
             info["link_up"] = states[:, 2] > 0
         return seen, info
 
+    def _copies(self) -> tuple[Numbers, Info]:
+        """Returns arguments that a function of the user may change."""
+        return self.seen.copy(), {name: values.copy() for name, values in self.info.items()}
+
     def _own(self) -> Numbers:
         if self.observe is None:
             return self.seen
-        info = {name: values.copy() for name, values in self.info.items()}
-        own = np.array(self.observe(self.seen.copy(), info), np.float32)
+        own = np.array(self.observe(*self._copies()), np.float32)
         expected = (self.rows, *(self._shape if self._shape is not None else own.shape[1:]))
         if own.ndim < 2 or own.shape != expected:
             raise ValueError(f"observe returned the shape {own.shape}; expected {expected}")

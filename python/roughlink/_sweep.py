@@ -117,6 +117,7 @@ class Sweep(Experiment):
         def one(row: int) -> Table:
             return self.rerun(row, sample=sample).series(name)
 
+        self._know_algorithms()  # threads must not register the same name at once
         with ThreadPoolExecutor(optional(jobs, "jobs") or os.cpu_count() or 1) as pool:
             tables = list(pool.map(one, chosen))
         if not tables:

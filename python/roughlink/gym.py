@@ -359,7 +359,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]], EzPickle):
         self._over = over.copy()
         info: dict[str, Any] = dict(self._agents.info)
         if self.mode == AutoresetMode.SAME_STEP and over.any():
-            final: dict[str, Any] = {"final_obs": self._agents.observations, "final_info": info}
+            final: dict[str, Any] = {"final_obs": self._agents.observations.copy(), "final_info": info}
             self._begin(np.flatnonzero(over).tolist())
             # As in Gymnasium's own vectors: an object for each environment, `None` if its episode continues.
             last = np.full(self.num_envs, None, object)

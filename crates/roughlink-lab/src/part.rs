@@ -45,7 +45,7 @@ impl GridPart {
 }
 
 /// Opens the run store of a sweep or comparison. The folder may have the runs of an earlier plan with other values of
-/// the same keys, other metrics or other replicas. These runs are reused, and the statistics become those of `plan`.
+/// the same keys, other metrics or other replicas. These runs are reused, and the statistics are recomputed for `plan`.
 ///
 /// # Errors
 /// Returns an error if the folder has other results, is in use, or cannot be read or written.

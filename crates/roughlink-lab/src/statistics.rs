@@ -48,7 +48,7 @@ pub fn summary(values: &[f64]) -> Option<MetricSummary> {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         libm::sqrt(squares / (n - 1) as f64)
     });
-    let ci95 = deviation.filter(|s| *s > 0.0 || sign_test(n, LEVEL).is_some());
+    let ci95 = deviation.filter(|_| has_spread(values, LEVEL));
     let ci95 = ci95.map(|s| student((n - 1) as f64, LEVEL) * s / libm::sqrt(n as f64));
     Some(MetricSummary { n, mean, deviation, ci95 })
 }
@@ -111,6 +111,11 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<ConfidenceInterval>) {
 
 /// Ends of an interval.
 pub type ConfidenceInterval = [f64; 2];
+
+/// Returns the bounds of known values, and then of values that have only a lower bound.
+pub fn bounds(known: &[f64], at_least: &[f64]) -> impl Iterator<Item = ConfidenceInterval> {
+    known.iter().map(|v| [*v, *v]).chain(at_least.iter().map(|v| [*v, f64::INFINITY]))
+}
 
 /// Returns the median of values that are each given by two bounds, and its interval by the inverted sign test. The ends
 /// of the interval are sorted values, equally many places from the first and the last. The interval is the narrowest

@@ -247,8 +247,8 @@ pub(crate) fn interval(values: Vec<f64>, level: f64) -> Option<(f64, f64)> {
 /// a bound, or without values.
 #[pyfunction]
 pub(crate) fn quantile(values: Vec<f64>, at_least: Vec<f64>, q: f64) -> Option<f64> {
-    let bounds = values.iter().map(|v| [*v, *v]).chain(at_least.iter().map(|v| [*v, f64::INFINITY]));
-    let ([low, high], _) = statistics::quantile(&bounds.collect::<Vec<_>>(), q, statistics::LEVEL)?;
+    let each: Vec<ConfidenceInterval> = statistics::bounds(&values, &at_least).collect();
+    let ([low, high], _) = statistics::quantile(&each, q, statistics::LEVEL)?;
     (low == high).then_some(low)
 }
 

@@ -13,9 +13,9 @@ use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
-/// Returns the value of a key of a scenario: the written value, or else the default. For a key of `[tcp]`, the default
-/// is the value that all TCP flows have after their stacks and algorithms have set it, or else the value of the stack.
-/// Returns `None` if the key is absent and has no default.
+/// Returns the value of a key of a scenario: the written value, or else the default. The default of a key of `[tcp]` is
+/// the value in effect in all TCP flows. If the flows differ, it is the value of the stack. Returns `None` if the key
+/// is absent and has no default.
 ///
 /// # Errors
 /// Returns an error if the scenario cannot have such a key, or if the path names no element of a list.

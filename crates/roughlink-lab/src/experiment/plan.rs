@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::library::{Overrides, Parsed, ScenarioText};
 use crate::metric::{self, Metric, known};
 use crate::runner::{Job, carrier, kernel_release, key};
-use crate::statistics::{ConfidenceInterval, LEVEL, quantile, spearman, summary, wilson};
+use crate::statistics::{ConfidenceInterval, LEVEL, bounds, quantile, spearman, summary, wilson};
 use crate::store::{Records, RunRecord};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::routing;
@@ -410,10 +410,8 @@ impl ExperimentPlan {
             let spread = mean.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
             let share = metric.is_share_of_runs() && !deterministic;
             let own = statistic.and_then(|q| {
-                let known = samples.iter().map(|v| [*v, *v]);
-                let bounds: Vec<ConfidenceInterval> =
-                    known.chain(at_least.iter().map(|v| [*v, f64::INFINITY])).collect();
-                quantile(&bounds, q, LEVEL)
+                let each: Vec<ConfidenceInterval> = bounds(&samples, &at_least).collect();
+                quantile(&each, q, LEVEL)
             });
             let known = own.and_then(|([from, to], _)| (from == to).then_some(from));
             let bound = own.map(|([from, _], _)| from).filter(|_| known.is_none());

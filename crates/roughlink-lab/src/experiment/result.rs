@@ -3,8 +3,8 @@
 //! These types are the `--json` of `reproduce` and `sweep`, the `results.json` of a folder, and the input of a report.
 
 use crate::statistics::{
-    self, ConfidenceInterval, LEVEL, MetricSummary, all_equal, correlation, difference_of_shares, interval, median,
-    quantile, student, wilson,
+    self, ConfidenceInterval, LEVEL, MetricSummary, all_equal, bounds, correlation, difference_of_shares, interval,
+    median, quantile, wilson,
 };
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -195,9 +195,8 @@ impl Cell {
 
     /// Returns the bounds of each replica's value, by replica number.
     pub fn by_replica(&self) -> BTreeMap<u32, ConfidenceInterval> {
-        let bounds = self.samples.iter().map(|v| [*v, *v]).chain(self.at_least.iter().map(|v| [*v, f64::INFINITY]));
         let number = |i: usize| self.numbers.get(i).copied().unwrap_or(i as u32);
-        bounds.enumerate().map(|(i, bounds)| (number(i), bounds)).collect()
+        bounds(&self.samples, &self.at_least).enumerate().map(|(i, bounds)| (number(i), bounds)).collect()
     }
 
     /// Returns mean and interval of the known values.
@@ -209,7 +208,8 @@ impl Cell {
         }
     }
 
-    /// Returns false if the variation is unknown: for a single random run and for fewer than six equal runs.
+    /// Returns false if the variation is unknown: for a single random run, and for too few equal runs
+    /// ([`statistics::has_spread`]).
     pub fn has_spread(&self, level: f64) -> bool {
         let known = self.known();
         if self.deterministic { !known.is_empty() } else { statistics::has_spread(&known, level) }
@@ -220,7 +220,8 @@ impl Cell {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
     }
 
-    /// Returns the confidence interval at another level than the stored one. None if the runs are not random.
+    /// Returns the confidence interval of a quantile or a share of runs at another level than the stored one. None for
+    /// means, and if the runs are not random.
     pub fn interval_at(&self, level: f64) -> Option<ConfidenceInterval> {
         if self.deterministic {
             return None;
@@ -229,12 +230,7 @@ impl Cell {
             let bounds: Vec<ConfidenceInterval> = self.by_replica().into_values().collect();
             return quantile(&bounds, q, level)?.1;
         }
-        if self.interval.is_some() {
-            return self.measured.map(|share| wilson(share, self.samples.len(), level));
-        }
-        let MetricSummary { n, mean, deviation, .. } = self.summary()?;
-        let half = student(n as f64 - 1.0, level) * deviation.filter(|s| *s > 0.0)? / libm::sqrt(n as f64);
-        Some([mean - half, mean + half])
+        self.interval.and(self.measured).map(|share| wilson(share, self.samples.len(), level))
     }
 
     /// Returns the difference `self - other` with its interval, computed within replicas, which share their random
@@ -258,10 +254,8 @@ impl Cell {
             return of(value, interval, true);
         }
         let pairs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a[0], b[0])).collect();
-        let share = |c: &Cell| {
-            let interval = c.interval.and_then(|_| c.interval_at(level));
-            Some((c.measured?, interval.or(c.deterministic.then_some([c.measured?; 2]))?))
-        };
+        let share =
+            |c: &Cell| Some((c.measured?, c.interval_at(level).or(c.deterministic.then_some([c.measured?; 2]))?));
         if self.interval.or(other.interval).is_some()
             && let (Some(a), Some(b)) = (share(self), share(other))
         {
