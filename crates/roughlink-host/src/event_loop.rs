@@ -9,14 +9,7 @@
 //! let mut packets = Loop::new(vec![Device::attach(&here, "eth0", 1500)?, Device::attach(&here, "eth1", 1500)?]);
 //! loop {
 //!     packets.wait(Time::MAX)?;
-//!     let mut forwarded = Vec::new();
-//!     packets.take_in(|now, port, datagram| {
-//!         forwarded.push((now, 1 - port, datagram.bytes().to_vec()));
-//!         PacketVerdict::Consumed
-//!     })?;
-//!     for (due, port, frame) in forwarded {
-//!         packets.hand_over(port, due, &frame);
-//!     }
+//!     packets.take_in(|_, port, _| PacketVerdict::Forward(1 - port))?;
 //! }
 //! # Ok::<(), roughlink_host::HostError>(())
 //! ```
@@ -179,12 +172,12 @@ impl Loop {
         &mut self,
         mut handle: impl FnMut(Time, usize, &mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> Result<(), LostDevice> {
-        let Loop { clock, devices, ready, buffer, wake, waited, .. } = self;
+        let Loop { clock, devices, ready, buffer, wake, waited, late, refused, .. } = self;
         // Count from when the loop should have looked, or from its last look: reading and sending take time, too.
         let now = clock.now();
         self.stall = self.stall.max(now.saturating_sub(wake.due.max(self.seen)));
         self.seen = now;
-        for (port, (device, (events, looked))) in devices.iter_mut().zip(ready).enumerate() {
+        for (port, (device, (events, looked))) in devices.iter().zip(ready).enumerate() {
             // A ready descriptor without data has lost its device.
             let gone = events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL);
             let since = wake.due.max(*looked);
@@ -194,7 +187,12 @@ impl Loop {
                     let now = clock.now();
                     *looked = now;
                     waited.record(now.saturating_sub(since));
-                    handle(now, port, datagram)
+                    let verdict = handle(now, port, datagram);
+                    if let PacketVerdict::Forward(to) = verdict {
+                        late.record(clock.now().saturating_sub(now));
+                        *refused += u64::from(devices[to].send(datagram.bytes()).is_err());
+                    }
+                    verdict
                 });
                 let reason = match received {
                     Ok(true) => continue,

@@ -21,6 +21,7 @@
 //! | `carrier` | carrier of devices, which follows the state of their links |
 //! | `conversations` | conversations of real programs, and their results |
 //! | `event_loop` | real-time loop over devices, and its counters |
+//! | `middlebox` | elements on the path of real packets: gateways |
 //! | `relay` | loop of an emulation: carries datagrams between devices and the network |
 //! | `scheduling` | run delay: time that programs waited for a processor |
 //! | `senders` | TCP senders in the kernel: their algorithms, and whether they are paced |
@@ -57,6 +58,7 @@ mod ip;
 mod leftovers;
 mod live;
 mod mac;
+mod middlebox;
 mod namespace;
 mod neighbors;
 mod netlink;
@@ -84,6 +86,7 @@ pub use error::{HostError, LostDevice, Operation, UnfitReason};
 pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
+pub use middlebox::{GatewayOnPath, Middlebox, Passage, Path};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};

@@ -6,6 +6,8 @@
 pub enum PacketVerdict {
     /// The caller keeps the packet, or a copy to hand over later.
     Consumed,
+    /// The loop hands the packet, with the bytes as the caller changed them, to the kernel at this port.
+    Forward(usize),
     /// The kernel forwards the packet as it was.
     Accept,
     /// The kernel drops the packet.

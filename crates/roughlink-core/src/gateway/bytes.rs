@@ -2,7 +2,8 @@
 //!
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
-//! Checksums must be complete, not left for the network card. They are not verified: a wrong one stays wrong.
+//! Checksums must be complete, not left for the network card. They are not verified: a wrong one stays wrong. Windows
+//! only become smaller, and those of signed and multipath segments stay as they are, whatever the gateway requests.
 //!
 //! A table of conversations numbers the flows for the gateway. Of each phase it has at most [`MAX_CONVERSATIONS`]; the
 //! gateway knows a conversation that was forgotten and returns as a new flow.
@@ -31,6 +32,7 @@ pub enum Framing {
 pub struct FrameGateway {
     framing: Framing,
     conversations: ConversationTable,
+    dry_run: bool,
     /// Counters.
     pub counters: FrameCounters,
 }
@@ -40,10 +42,15 @@ pub struct FrameGateway {
 pub struct FrameCounters {
     /// TCP segments that the gateway received.
     pub segments: u64,
-    /// Segments whose window the gateway changed.
+    /// Segments whose window the gateway changed, or would have changed in a dry run.
     pub rewritten: u64,
-    /// Segments that the gateway dropped.
+    /// Segments that the gateway dropped, or would have dropped.
     pub dropped: u64,
+    /// Segments that the gateway sent, or would have sent.
+    pub originated: u64,
+    /// Changes that the gateway requested and that this adapter never makes: larger windows, and windows of signed and
+    /// multipath segments.
+    pub forbidden: u64,
     /// UDP, and fragments without a TCP header.
     pub other: u64,
     /// Frames without an IP datagram, or with one that cannot be parsed.
@@ -75,7 +82,18 @@ impl LinkHeader {
 impl FrameGateway {
     /// Creates the adapter for frames of kind `framing`.
     pub fn new(framing: Framing) -> Self {
-        FrameGateway { framing, conversations: ConversationTable::default(), counters: FrameCounters::default() }
+        FrameGateway {
+            framing,
+            conversations: ConversationTable::default(),
+            dry_run: false,
+            counters: FrameCounters::default(),
+        }
+    }
+
+    /// Makes the adapter count the decisions of the gateway without following them.
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        FrameGateway { dry_run: true, ..self }
     }
 
     /// Parses bytes of this kind.
@@ -106,11 +124,17 @@ impl FrameGateway {
         self.counters.segments += 1;
         let key = self.key(now, decoded);
         let link = LinkHeader::detect(datagram.link_header());
-        let window = decoded.packet.window;
-        let (headers, bytes) = datagram.parts_mut();
-        let verdict = receive(gateway, now, heading, (key, link), (headers, bytes), modem);
-        self.counters.rewritten += u64::from(headers.decoded().is_some_and(|decoded| decoded.packet.window != window));
+        let (verdict, change) = decide(gateway, now, heading, (key, link), decoded, modem);
         self.counters.dropped += u64::from(verdict == SegmentVerdict::Drop);
+        self.counters.rewritten += u64::from(matches!(change, WindowChange::To(_)));
+        self.counters.forbidden += u64::from(change == WindowChange::Forbidden);
+        if self.dry_run {
+            return SegmentVerdict::Accept;
+        }
+        if let WindowChange::To(window) = change {
+            let (headers, bytes) = datagram.parts_mut();
+            headers.set_window(bytes, window);
+        }
         verdict
     }
 
@@ -118,6 +142,10 @@ impl FrameGateway {
     pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
         loop {
             let (heading, s) = gateway.transmit(now)?;
+            self.counters.originated += 1;
+            if self.dry_run {
+                continue;
+            }
             let Some(addresses) = s.addresses.filter(|_| self.framing == Framing::Ip || s.link.is_some()) else {
                 self.counters.unsent += 1;
                 continue;
@@ -175,13 +203,38 @@ pub(crate) fn receive(
     let Some(decoded) = headers.decoded().filter(|decoded| has_tcp_header(decoded)) else {
         return SegmentVerdict::Accept;
     };
-    let mut segment = Segment { link, ..segment(key, decoded) };
-    let window = segment.window;
-    let verdict = gateway.receive(now, heading, &mut segment, modem);
-    if segment.window != window {
-        headers.set_window(bytes, segment.window);
+    let (verdict, change) = decide(gateway, now, heading, (key, link), decoded, modem);
+    if let WindowChange::To(window) = change {
+        headers.set_window(bytes, window);
     }
     verdict
+}
+
+/// Change of a window that a gateway requested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WindowChange {
+    None,
+    To(u16),
+    Forbidden,
+}
+
+fn decide(
+    gateway: &mut dyn Gateway,
+    now: Time,
+    heading: Heading,
+    (key, link): (FlowKey, Option<LinkHeader>),
+    decoded: &Decoded,
+    modem: Option<&dyn Modem>,
+) -> (SegmentVerdict, WindowChange) {
+    let original = Segment { link, ..segment(key, decoded) };
+    let mut segment = original;
+    let verdict = gateway.receive(now, heading, &mut segment, modem);
+    let change = match segment.window {
+        window if window == original.window => WindowChange::None,
+        window if window > original.window || original.signed || original.multipath => WindowChange::Forbidden,
+        window => WindowChange::To(window),
+    };
+    (verdict, change)
 }
 
 fn has_tcp_header(decoded: &Decoded) -> bool {
@@ -215,7 +268,7 @@ const LONGEST: usize = 12 + 4 + 4 + 2 + 6 + 2;
 mod tests {
     use super::*;
     use crate::cc::LinkEvent;
-    use crate::gateway::build;
+    use crate::gateway::{Stats, build};
     use crate::packet::{Packet, flags};
     use crate::wire::{IpPair, WireError};
     use std::net::Ipv6Addr;
@@ -282,7 +335,7 @@ mod tests {
                 assert_eq!(sent, ack);
             }
             assert_eq!(b.transmit(g, now, &mut sent), None);
-            let counted = FrameCounters { segments: 3, rewritten: 1, ..FrameCounters::default() };
+            let counted = FrameCounters { segments: 3, rewritten: 1, originated: 4, ..FrameCounters::default() };
             assert_eq!(b.counters, counted);
             // An attacker with other link headers forges segments of this flow and of flows that do not exist.
             g.on_link(now, &LinkEvent::Down);
@@ -297,6 +350,65 @@ mod tests {
             assert_eq!(b.transmit(g, now, &mut sent), Some(Heading::Outward));
             assert_eq!((sent, b.counters.unsent), (passed, 0));
         }
+    }
+
+    /// Requests this window for each segment.
+    #[derive(Debug)]
+    struct Fixed(u16);
+
+    impl Gateway for Fixed {
+        fn receive(&mut self, _: Time, _: Heading, s: &mut Segment, _: Option<&dyn Modem>) -> SegmentVerdict {
+            s.window = self.0;
+            SegmentVerdict::Accept
+        }
+        fn wake(&mut self, _: Time) {}
+        fn next_wake(&self) -> Time {
+            Time::MAX
+        }
+        fn stats(&self, _: Option<&dyn Modem>) -> Stats {
+            Stats::default()
+        }
+    }
+
+    #[test]
+    fn windows_never_grow_and_signed_segments_stay_as_they_are() {
+        let plain = frame(&[], &addresses(), 1, 2, b"");
+        // The option TCP-MD5 (kind 19, 18 bytes) with padding takes the place of the timestamps.
+        let mut signed = plain.clone();
+        signed.splice(60.., [19, 18].into_iter().chain([0; 16]).chain([1, 1]));
+        signed[52] = 10 << 4;
+        signed[4..6].copy_from_slice(&40_u16.to_be_bytes());
+        let mut multipath = signed.clone();
+        multipath[60..62].copy_from_slice(&[30, 18]);
+        for (mut bytes, window, rewritten, forbidden) in [
+            (plain.clone(), 0x1233, 1, 0),
+            (plain.clone(), 0x1234, 0, 0),
+            (plain, 0x1235, 0, 1),
+            (signed, 1, 0, 1),
+            (multipath, 1, 0, 1),
+        ] {
+            let mut b = FrameGateway::new(Framing::Ip);
+            let before = bytes.clone();
+            pass(&mut b, &mut Fixed(window), Time::ZERO, Heading::Outward, &mut bytes);
+            assert_eq!((b.counters.rewritten, b.counters.forbidden), (rewritten, forbidden), "{window}");
+            assert_eq!(bytes == before, rewritten == 0);
+        }
+    }
+
+    #[test]
+    fn dry_run_changes_and_sends_nothing() {
+        let mut gateway = build("avoca-rx", "").unwrap();
+        let (a, now) = (addresses(), Time::from_secs(1));
+        let mut b = FrameGateway::new(Framing::Ip).dry_run();
+        pass(&mut b, &mut *gateway, now, Heading::Inward, &mut frame(&[], &a, 100, 7, b"data"));
+        let ack = frame(&[], &a.reversed(), 7, 104, b"");
+        pass(&mut b, &mut *gateway, now, Heading::Outward, &mut ack.clone());
+        gateway.on_link(now, &LinkEvent::Down);
+        let mut passed = ack.clone();
+        pass(&mut b, &mut *gateway, now, Heading::Outward, &mut passed);
+        assert_eq!(passed, ack);
+        assert_eq!(b.transmit(&mut *gateway, now, &mut Vec::new()), None);
+        assert_eq!(b.counters, FrameCounters { segments: 3, rewritten: 1, originated: 1, ..FrameCounters::default() });
     }
 
     #[test]

@@ -1,11 +1,8 @@
-//! The example that bridges two interfaces through a gateway, between the kernels of three namespaces. Skipped with a
-//! message where namespaces are unavailable.
+//! A gateway between two interfaces, between the kernels of three namespaces. Skipped with a message where namespaces
+//! are unavailable.
 
 #![cfg(target_os = "linux")]
 
-#[allow(dead_code, reason = "`main` is for users")]
-#[path = "../examples/bridge.rs"]
-mod bridge;
 #[path = "common/machine.rs"]
 mod machine;
 
@@ -13,7 +10,7 @@ use machine::{possible, run};
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, build};
 use roughlink_core::units::Time;
-use roughlink_host::{Device, Loop, LoopCounters, Namespace};
+use roughlink_host::{GatewayOnPath, LoopCounters, Namespace, Path};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,24 +36,26 @@ fn namespaces() -> Option<[Namespace; 3]> {
     Some(spaces)
 }
 
-/// Runs the bridge on the train while `traffic` runs.
+/// Runs a gateway on the train while `traffic` runs.
 fn bridged<T>(
-    gateway: &mut dyn Gateway,
+    gateway: Box<dyn Gateway>,
     spaces: &[Namespace; 3],
     traffic: impl FnOnce(&[Namespace; 3]) -> T,
-) -> (T, roughlink_core::gateway::bytes::FrameCounters, LoopCounters) {
-    let devices = ["inward", "outward"].map(|name| Device::attach(&spaces[1], name, 1500).expect("it is there"));
+) -> (T, GatewayOnPath, LoopCounters) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let mut packets = Loop::new(devices.into());
-            let frames = bridge::bridge(&mut packets, gateway, &stop).expect("no interface vanishes");
-            (frames, packets.counters())
+            let mut path = Path::between(&spaces[1], ["inward", "outward"], 1500).expect("they are there");
+            let mut gateway = GatewayOnPath::new(gateway, path.framing(), false);
+            while !stop.load(Ordering::Relaxed) {
+                path.turn(&mut gateway).expect("no interface vanishes");
+            }
+            (gateway, path.packets().counters())
         });
         let result = traffic(spaces);
         stop.store(true, Ordering::Relaxed);
-        let (frames, counters) = running.join().expect("it does not panic");
-        (result, frames, counters)
+        let (gateway, counters) = running.join().expect("it does not panic");
+        (result, gateway, counters)
     })
 }
 
@@ -78,8 +77,9 @@ fn download([passenger, _, server]: &[Namespace; 3], bytes: &[u8]) -> Vec<u8> {
 fn bytes_cross_the_bridge_unchanged() {
     let Some(spaces) = namespaces() else { return };
     let bytes: Vec<u8> = (0..2_000_000_u32).map(|i| (i * 7 % 251) as u8).collect();
-    let mut gateway = build("muniz", "").unwrap();
-    let (received, frames, counters) = bridged(&mut *gateway, &spaces, |spaces| download(spaces, &bytes));
+    let gateway = build("muniz", "").unwrap();
+    let (received, ran, counters) = bridged(gateway, &spaces, |spaces| download(spaces, &bytes));
+    let (gateway, frames) = (&ran.gateway, ran.counters());
     assert!(received == bytes, "{} of {} bytes", received.len(), bytes.len());
     assert!(frames.segments > 2_000_000 / 1448, "{frames:?}");
     assert_eq!((frames.dropped, counters.oversized, counters.refused), (0, 0, 0));
@@ -111,7 +111,9 @@ impl Gateway for Lossy {
 #[test]
 fn segments_that_the_gateway_drops_are_repeated() {
     let Some(spaces) = namespaces() else { return };
-    let (received, frames, _) = bridged(&mut Lossy::default(), &spaces, |spaces| download(spaces, &[5; 300_000]));
+    let gateway = Box::new(Lossy::default());
+    let (received, ran, _) = bridged(gateway, &spaces, |spaces| download(spaces, &[5; 300_000]));
+    let frames = ran.counters();
     assert_eq!(received, [5; 300_000]);
     assert!(frames.dropped >= 20, "{frames:?}");
 }
