@@ -1,10 +1,12 @@
 //! The command line interface: commands, arguments, help.
 
 pub(crate) mod cc;
+pub(crate) mod gateway;
 pub(crate) mod link;
 
 use cc::CcCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gateway::GatewayCommand;
 use link::LinkArgs;
 use roughlink_core::net::{MAX_BYTES, RunLimits};
 use roughlink_lab::error::LabError;
@@ -60,7 +62,7 @@ pub(crate) enum Command {
     /// List, load and inspect congestion control algorithms.
     #[command(subcommand)]
     Cc(CcCommand),
-    /// List the gateways.
+    /// List gateways, and run them on real packets.
     #[command(subcommand)]
     Gateway(GatewayCommand),
     /// List, print, check and copy scenarios.
@@ -376,13 +378,6 @@ pub(crate) struct ReportArgs {
     /// Output file; defaults to report.html in the folder.
     #[arg(short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GatewayCommand {
-    /// List the gateways with their parameters, defaults and units.
-    #[command(after_help = "Examples:\n  roughlink gateway list\n  roughlink gateway list --json")]
-    List(ListArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,18 +8,25 @@ mod advice;
 mod args;
 mod command_line;
 mod commands;
+#[cfg(target_os = "linux")]
+mod connections;
 mod failure;
 #[cfg(target_os = "linux")]
 mod live;
 mod progress;
 #[cfg(test)]
 mod reference;
+#[cfg(target_os = "linux")]
+mod service;
 mod show;
 mod signals;
 mod table;
+#[cfg(target_os = "linux")]
+mod unit;
 
 use args::cc::CcCommand;
-use args::{Command, GatewayCommand, MetricCommand, Roughlink, ScenarioCommand};
+use args::gateway::GatewayCommand;
+use args::{Command, MetricCommand, Roughlink, ScenarioCommand};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
@@ -61,6 +68,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Cc(CcCommand::Coverage(args)) => commands::kernel::coverage(&args),
         Command::Cc(CcCommand::Stat(args)) => commands::kernel::stat(&args),
         Command::Gateway(GatewayCommand::List(args)) => commands::gateway::list(&args),
+        Command::Gateway(GatewayCommand::Run(args)) => commands::gateway::run(&args),
+        Command::Gateway(GatewayCommand::Check(args)) => commands::gateway::check(&args),
+        Command::Gateway(GatewayCommand::Stat(args)) => commands::gateway::stat(&args),
         Command::Scenario(ScenarioCommand::List(args)) => commands::scenario::list(&args),
         Command::Scenario(ScenarioCommand::Show(args)) => commands::scenario::show(&args),
         Command::Scenario(ScenarioCommand::Check(args)) => commands::scenario::check(&args),

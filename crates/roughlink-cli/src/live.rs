@@ -12,16 +12,15 @@
 //! |---|---|
 //! | `access` | checks of host, origin and token |
 //! | `request` | requests to change a link, and their bounds |
-//! | `connections` | limits on number and duration of connections |
 //! | `feed` | events for viewers |
 //! | `timeline` | applied changes in scenario syntax |
 
 mod access;
-mod connections;
 mod feed;
 mod request;
 pub(crate) mod timeline;
 
+use crate::connections::{self, PATIENCE, listen};
 use crate::failure::Failure;
 use access::{Token, refusal};
 use axum::Router;
@@ -32,14 +31,11 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::Sse;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use connections::PATIENCE;
 use feed::Feed;
 use request::LinkRequest;
 use roughlink_host::{ChangeRequestError, Live};
-use roughlink_lab::error::LabError;
 use roughlink_lab::report::STYLE;
 use serde::Serialize;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -63,24 +59,9 @@ pub(crate) struct Server {
 impl BoundServer {
     /// Binds an address, or a port of 127.0.0.1.
     pub(crate) fn open(text: &str) -> Result<Self, Failure> {
-        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let wanted: Option<SocketAddr> = text.parse().ok().or_else(|| text.parse().ok().map(here));
-        let wanted = wanted.ok_or_else(|| LabError::Usage {
-            message: format!("--serve {text}: expected an address with a port"),
-            help: "write ADDRESS:PORT, such as 127.0.0.1:8080, or a port alone".into(),
-        })?;
-        let listener = TcpListener::bind(wanted).map_err(|e| {
-            let help = match e.kind() {
-                io::ErrorKind::AddrInUse => Some("name another port, or 0 for a free port"),
-                io::ErrorKind::AddrNotAvailable => Some("name an address of this machine, such as 127.0.0.1"),
-                _ => None,
-            };
-            Failure::Machine(format!("cannot serve the live view at {wanted}: {e}"), help)
-        })?;
-        let failed = |e: io::Error| Failure::Machine(format!("cannot serve the live view at {wanted}: {e}"), None);
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(BoundServer { listener, address, token: Token::new().map_err(failed)? })
+        let (listener, address) = listen("--serve", text, "the live view")?;
+        let token = Token::new().map_err(|e| Failure::Machine(format!("cannot serve the live view: {e}"), None))?;
+        Ok(BoundServer { listener, address, token })
     }
 
     /// Returns the URL of the page. If the server listens on all addresses, the URL has the loopback address.

@@ -59,7 +59,8 @@ pub static REGISTRY: Registry<RegisteredGateway> = Registry::new(&[
         "closes windows before coverage ends and reopens them when it returns",
         "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
     )
-    .on_this_side(),
+    .on_this_side()
+    .with_coverage(),
 ]);
 
 /// Returns the registry's entry for `name`.

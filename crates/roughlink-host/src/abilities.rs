@@ -1,10 +1,13 @@
 //! Features of this machine, found by trying them in a short-lived process.
 
+use crate::confine::{KeptRight, confine};
 use crate::device::{Device, Setup};
 use crate::error::{HostError, Operation};
 use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
 use crate::realtime::raise_priority;
+use crate::rules::QueueRules;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -23,24 +26,45 @@ pub struct Ability {
 
 /// Tries the features that emulation needs.
 pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
-    let try_in = |arguments: &[&str]| {
-        let mut command = launcher.command();
-        let out = command.arg(PROBE).args(arguments).stdin(Stdio::null()).output();
-        out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
-    };
-    let (plain, rootless) = (try_in(&[]), try_in(&["rootless"]));
-    let of = |said: &str, name| match said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')) {
-        Some("") => None,
-        Some(reason) => Some(reason.to_owned()),
-        None => Some("the check did not run".to_owned()),
-    };
-    let ability = |name, what_for, missing| Ability { name, what_for, missing };
+    let (plain, rootless) = (tried(launcher, &[]), tried(launcher, &["rootless"]));
     vec![
         ability("namespaces", "emulate: kernel nodes", of(&plain, NAMESPACE)),
         ability("tun", "emulate: packets between kernel nodes and links", of(&plain, DEVICE)),
         ability("rootless", "emulate without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
         ability("real_time", "emulate: SCHED_FIFO, keeps links on time under load", of(&plain, FIFO)),
     ]
+}
+
+/// Tries the features that gateways on real packets need.
+pub fn gateway_abilities(launcher: &Launcher) -> Vec<Ability> {
+    let plain = tried(launcher, &[]);
+    vec![
+        ability("packet_socket", "gateway run --between", of(&plain, PACKET_SOCKET)),
+        ability("netfilter_queue", "gateway run --queue", of(&plain, QUEUE)),
+        ability("queue_rules", "gateway run --queue --install", of(&plain, RULES)),
+        ability("confinement", "gateway run: no files and few system calls", of(&plain, CONFINEMENT)),
+        ability("real_time", "gateway run: SCHED_FIFO, short waits under load", of(&plain, FIFO)),
+    ]
+}
+
+/// Returns the output of a process that tries the features.
+fn tried(launcher: &Launcher, arguments: &[&str]) -> String {
+    let mut command = launcher.command();
+    let out = command.arg(PROBE).args(arguments).stdin(Stdio::null()).output();
+    out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+}
+
+/// Returns the error of a feature in such an output.
+fn of(said: &str, name: &str) -> Option<String> {
+    match said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')) {
+        Some("") => None,
+        Some(reason) => Some(reason.to_owned()),
+        None => Some("the check did not run".to_owned()),
+    }
+}
+
+fn ability(name: &'static str, what_for: &'static str, missing: Option<String>) -> Ability {
+    Ability { name, what_for, missing }
 }
 
 /// Tries the features and prints the error of each missing one.
@@ -56,10 +80,37 @@ pub(crate) fn probe(rootless: bool) {
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
         Err(_) => open_driver(),
     };
-    let namespace = namespace.map(drop);
-    for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, raise_priority())] {
+    let here = namespace.as_ref().map_or_else(|_| Namespace::here(), Namespace::try_clone);
+    let (packets, queue, rules) = match &here {
+        Ok(here) => (
+            here.within(open_packet_socket).and_then(|opened| opened),
+            Device::queue(here, UNUSED_QUEUE).map(drop),
+            // Without a namespace of its own, the check would change the machine's rules.
+            match &namespace {
+                Ok(space) => QueueRules { queue: UNUSED_QUEUE, inside: None }.install(space).map(drop),
+                Err(_) => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
+            },
+        ),
+        Err(_) => return,
+    };
+    for (name, tried) in [
+        (NAMESPACE, namespace.map(drop)),
+        (DEVICE, device),
+        (FIFO, raise_priority()),
+        (PACKET_SOCKET, packets),
+        (QUEUE, queue),
+        (RULES, rules),
+    ] {
         println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
     }
+    // Last, because it cannot be undone.
+    let missing = confine("nobody", KeptRight::Nothing).map_or_else(|e| vec![e.with_cause()], |missing| missing);
+    println!("{CONFINEMENT}={}", missing.join("; ").replace('\n', " "));
+}
+
+fn open_packet_socket() -> Result<(), HostError> {
+    let opened = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None);
+    opened.map(drop).map_err(HostError::errno("open a packet socket"))
 }
 
 /// Opens the driver: the part of a device's creation that needs no namespace.
@@ -79,3 +130,9 @@ const DRIVER: &str = "/dev/net/tun";
 const NAMESPACE: &str = "namespace";
 const DEVICE: &str = "device";
 const FIFO: &str = "fifo";
+const PACKET_SOCKET: &str = "packet_socket";
+const QUEUE: &str = "queue";
+const RULES: &str = "rules";
+const CONFINEMENT: &str = "confinement";
+/// Number of a netfilter queue that hardly anyone uses.
+const UNUSED_QUEUE: u16 = 64_999;

@@ -174,11 +174,23 @@ fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
 }
 
 fn master(name: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct ListedDevice {
-        master: Option<String>,
-    }
-    ip_json::<ListedDevice>(&["link", "show", "dev", name]).ok()?.pop()?.master
+    listed(name)?.master
+}
+
+/// Returns the MTU of a device in the namespace of the calling thread, bytes.
+pub(crate) fn mtu(name: &str) -> Option<u16> {
+    listed(name)?.mtu.try_into().ok()
+}
+
+/// Device as `ip` lists it.
+#[derive(Deserialize)]
+struct ListedDevice {
+    master: Option<String>,
+    mtu: u32,
+}
+
+fn listed(name: &str) -> Option<ListedDevice> {
+    ip_json(&["link", "show", "dev", name]).ok()?.pop()
 }
 
 /// Returns the VLAN tag of a `tpacket_auxdata` (linux/if_packet.h) in its form on the wire.

@@ -95,6 +95,9 @@ pub enum Operation {
     /// Opening of a netfilter queue, by number.
     #[error("open the netfilter queue {0}")]
     NetfilterQueue(u16),
+    /// Installation or removal of rules for netfilter queues.
+    #[error("change the rules for netfilter queues")]
+    QueueRules,
     /// Creation of a user namespace.
     #[error("create a user namespace")]
     MakeUserNamespace,
@@ -158,6 +161,10 @@ impl HostError {
                 (io::ErrorKind::PermissionDenied, Operation::PacketSocket(_) | Operation::NetfilterQueue(_)) => {
                     Some("run it as root, or with CAP_NET_RAW and CAP_NET_ADMIN")
                 }
+                (_, Operation::QueueRules) => Some(
+                    "run it as root, with nftables or iptables installed; or without --install, with rules of your \
+                     own",
+                ),
                 (io::ErrorKind::PermissionDenied, Operation::MapUsers(_)) => Some(
                     "run it as root, or allow user namespaces, which are restricted here (Ubuntu: `sysctl \
                      kernel.apparmor_restrict_unprivileged_userns=0`)",

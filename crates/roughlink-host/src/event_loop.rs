@@ -28,11 +28,11 @@ use nix::poll::{PollFd, PollFlags};
 use roughlink_core::quantiles::Histogram;
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd as _;
 
 /// Lateness of datagrams, us. Quantiles above 1 us are within 1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median, us.
     pub p50: f64,

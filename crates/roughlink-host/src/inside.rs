@@ -15,6 +15,7 @@
 //! too. Within a pipeline (`| less`) the program stays in the group, because other members may need the terminal.
 
 use crate::abilities::{PROBE, probe};
+use crate::cleanup::{self, CLEANUP};
 use crate::nodes::{ListedNode, OWN_NODE, hosts, place, read, variable};
 use crate::program::{JOIN, code};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -41,6 +42,7 @@ pub fn main(hidden: &OsStr, words: &[OsString]) -> ExitCode {
     let done = match (stage.to_str(), words) {
         (Some(JOIN), [parent, list, node, words @ ..]) => join(hidden, parent, (list, node), words),
         (Some(INIT), [parent, note, list, node, words @ ..]) => init(parent, note, (Path::new(list), node), words),
+        (Some(CLEANUP), []) => return cleanup::work().map_or(ExitCode::FAILURE, ExitCode::from),
         (Some(PROBE), words) => {
             probe(!words.is_empty());
             Ok(0)

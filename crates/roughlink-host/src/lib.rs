@@ -14,6 +14,9 @@
 //! | `ethernet`, `neighbors`, `mac` | Ethernet switch; ARP and neighbor discovery; addresses |
 //! | `attached`, `offload` | attached existing devices |
 //! | `nfqueue`, `netlink` | netfilter queues; messages to and from the kernel |
+//! | `rules` | rules that send packets to netfilter queues |
+//! | `coverage` | link events from an agent |
+//! | `confine`, `cleanup` | least rights of a program, and cleanup after it |
 //! | `socket_option` | socket options that no library offers: the only unsafe code |
 //! | `snooping` | membership reports, which the switch forwards only to multicast routers |
 //! | `congestion` | the default congestion control of a namespace |
@@ -45,8 +48,11 @@ mod abilities;
 mod attached;
 mod block;
 mod carrier;
+mod cleanup;
+mod confine;
 mod congestion;
 pub mod conversations;
+mod coverage;
 mod device;
 mod emulation;
 mod error;
@@ -69,6 +75,7 @@ mod program;
 mod realtime;
 mod relay;
 mod routes;
+mod rules;
 mod scheduling;
 mod senders;
 mod snooping;
@@ -77,21 +84,25 @@ mod transfers;
 mod undelivered;
 mod verdict;
 
-pub use abilities::{Ability, abilities};
+pub use abilities::{Ability, abilities, gateway_abilities};
 pub use block::{AddressBlock, BlockReservation};
+pub use cleanup::{Cleanup, CleanupPlan};
+pub use confine::{KeptRight, confine};
 pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
+pub use coverage::{CoverageMessage, CoverageSource};
 pub use device::Device;
 pub use emulation::{EmulatedHost, Emulation, EmulationResults, EmulationSettings, NodeLocation, Running};
 pub use error::{HostError, LostDevice, Operation, UnfitReason};
 pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
-pub use middlebox::{GatewayOnPath, Middlebox, Passage, Path};
+pub use middlebox::{GatewayOnPath, Middlebox, Passage, Path, Place};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};
 pub use realtime::Effort;
 pub use relay::LoopEnd;
+pub use rules::{LeftoverRules, QueueRules, leftover_rules};
 pub use scheduling::RunDelay;
 pub use transfers::{TcpInfo, Transferred, Transfers, raise_descriptor_limit};
 pub use verdict::PacketVerdict;

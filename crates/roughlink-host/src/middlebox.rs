@@ -5,6 +5,7 @@
 //! Between two devices, this program is the only path: no packet passes before it starts and after it ends. At queues,
 //! the kernel forwards packets itself while no program reads them (`--queue-bypass`).
 
+use crate::attached::mtu;
 use crate::device::Device;
 use crate::error::{HostError, LostDevice};
 use crate::event_loop::Loop;
@@ -38,7 +39,40 @@ pub enum Passage {
     Stopped,
 }
 
-/// Place of a middlebox on the path of real packets.
+/// Open devices for a middlebox.
+pub struct Place {
+    devices: [Device; 2],
+    framing: Framing,
+}
+
+impl Place {
+    /// Opens two Ethernet devices of a namespace, which nothing else connects.
+    ///
+    /// # Errors
+    /// Returns an error if a device is missing or unfit, or if the permission is missing.
+    pub fn between(namespace: &Namespace, [inner, outer]: [&str; 2]) -> Result<Self, HostError> {
+        // A frame may not be longer than the smaller MTU.
+        let mtu = [inner, outer].into_iter().filter_map(|name| namespace.within(|| mtu(name)).ok()?).min();
+        let attach = |name| Device::attach(namespace, name, mtu.unwrap_or(ETHERNET_MTU));
+        Ok(Place { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet })
+    }
+
+    /// Opens two netfilter queues of a namespace: `outward` has the packets of the inner side, `inward` those of the
+    /// outer side.
+    ///
+    /// # Errors
+    /// Returns an error if another program reads a queue, or if the permission is missing.
+    pub fn queues(namespace: &Namespace, [outward, inward]: [u16; 2]) -> Result<Self, HostError> {
+        let devices = [Device::queue(namespace, outward)?, Device::queue(namespace, inward)?];
+        Ok(Place { devices, framing: Framing::Ip })
+    }
+    /// Returns the first header of the packets.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+}
+
+/// Loop that passes the packets of a place through a middlebox.
 pub struct Path {
     packets: Loop,
     framing: Framing,
@@ -47,33 +81,19 @@ pub struct Path {
 }
 
 impl Path {
-    /// Places a middlebox between two Ethernet devices of a namespace, for frames with at most `mtu` bytes of payload.
-    ///
-    /// # Errors
-    /// Returns an error if a device is missing or unfit, or if the permission is missing.
-    pub fn between(namespace: &Namespace, [inner, outer]: [&str; 2], mtu: u16) -> Result<Self, HostError> {
-        let devices = vec![Device::attach(namespace, inner, mtu)?, Device::attach(namespace, outer, mtu)?];
-        Ok(Path { packets: Loop::new(devices), framing: Framing::Ethernet, own: Vec::new() })
+    /// Starts the loop, in the thread that will call [`Path::turn`]: it gets real-time priority, if permitted.
+    pub fn start(place: Place) -> Self {
+        Path { packets: Loop::new(place.devices.into()), framing: place.framing, own: Vec::new() }
     }
 
-    /// Places a middlebox at two netfilter queues of a namespace: `outward` has the packets of the inner side, `inward`
-    /// those of the outer side.
-    ///
-    /// # Errors
-    /// Returns an error if another program reads a queue, or if the permission is missing.
-    pub fn queues(namespace: &Namespace, [outward, inward]: [u16; 2]) -> Result<Self, HostError> {
-        let devices = vec![Device::queue(namespace, outward)?, Device::queue(namespace, inward)?];
-        Ok(Path { packets: Loop::new(devices), framing: Framing::Ip, own: Vec::new() })
-    }
-
-    /// Returns the first header of the packets.
-    pub fn framing(&self) -> Framing {
-        self.framing
-    }
-
-    /// Returns the loop, for its counters.
+    /// Returns the loop, for its time and counters.
     pub fn packets(&self) -> &Loop {
         &self.packets
+    }
+
+    /// Returns how many packets the kernel dropped, or forwarded past the queues, because the program read too late.
+    pub fn missed(&self, namespace: &Namespace) -> u64 {
+        self.packets.devices().iter().filter_map(|device| device.dropped(namespace)).sum()
     }
 
     /// Waits for packets or timers, for at most 20 ms, and passes what has arrived through `middlebox`. Returns the
@@ -99,13 +119,17 @@ impl Path {
         Ok(now)
     }
 
-    fn send(&mut self, now: Time, middlebox: &mut dyn Middlebox) {
+    /// Sends what `middlebox` itself has ready.
+    pub fn send(&mut self, now: Time, middlebox: &mut dyn Middlebox) {
         while let Some(heading) = middlebox.transmit(now, &mut self.own) {
             self.packets.send(usize::from(heading == Heading::Outward), &self.own);
             self.own.clear();
         }
     }
 }
+
+/// Default MTU of Ethernet devices, bytes.
+const ETHERNET_MTU: u16 = 1500;
 
 /// A gateway on real frames or datagrams.
 #[derive(Debug)]

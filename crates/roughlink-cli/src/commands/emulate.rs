@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 pub(crate) use link::link;
 
 /// Internal command by which this program calls itself between an emulation and its programs.
-pub(super) const INSIDE: &str = "__inside";
+pub(crate) const INSIDE: &str = "__inside";
 
 /// Executes the internal command [`INSIDE`] if the command line has it.
 pub(crate) fn inside() -> Option<ExitCode> {
@@ -128,7 +128,7 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
     }
 }
 
-fn failure(e: HostError) -> Failure {
+pub(crate) fn failure(e: HostError) -> Failure {
     match e {
         HostError::Network(e) => e.into(),
         HostError::NoInterface { name, there } => {

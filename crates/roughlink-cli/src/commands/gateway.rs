@@ -1,10 +1,19 @@
 //! `roughlink gateway`
 
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod status;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use super::emulate::{check_gateway as check, run_gateway as run, stat_gateway as stat};
 use crate::args::ListArgs;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::gateway::{REGISTRY, RegisteredGateway};
 use roughlink_scenario::definition;
+#[cfg(target_os = "linux")]
+pub(crate) use run::{check, run, stat};
 use serde_json::{Value, json};
 
 pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {

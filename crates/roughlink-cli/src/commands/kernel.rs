@@ -6,6 +6,7 @@ use crate::failure::{Failure, print, print_json, print_stderr};
 use crate::show;
 use crate::signals::on_stop;
 use crate::table::TextTable;
+use crate::unit::{command_line, joined};
 use roughlink_bpf::KernelError;
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
@@ -17,10 +18,7 @@ use roughlink_host::{Namespace, is_allowed};
 use roughlink_lab::error::LabError;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs::Metadata;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -243,59 +241,12 @@ fn places(args: &LoadArgs) -> Result<Vec<NamedNamespace>, Failure> {
     args.netns.iter().map(open).collect()
 }
 
-/// Returns true if users other than root may replace the file `program`, or a folder in which it is.
-fn others_may_replace(program: &Path) -> bool {
-    let is_open = |m: Metadata| {
-        // In a sticky folder, only the owners of the folder and of a file may replace the file.
-        let is_sticky = m.is_dir() && m.mode() & 0o1000 != 0;
-        m.uid() != 0 || m.mode() & 0o022 != 0 && !is_sticky
-    };
-    program.ancestors().filter_map(|path| path.metadata().ok()).any(is_open)
-}
-
-/// Quotes a word for a systemd unit: systemd.syntax(7), "Quoting", and the specifiers of systemd.unit(5).
-fn quoted(word: &str) -> String {
-    if word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=".contains(c)) {
-        return word.to_owned();
-    }
-    let escaped = word.chars().map(|c| match c {
-        '\\' | '"' => format!("\\{c}"),
-        '%' | '$' => format!("{c}{c}"),
-        c if c.is_ascii_control() => format!("\\x{:02x}", u32::from(c)),
-        c => c.to_string(),
-    });
-    format!("\"{}\"", escaped.collect::<String>())
-}
-
 /// Returns a systemd unit that repeats this command line, without --unit, at each boot.
 fn unit(name: &str) -> Result<String, Failure> {
-    let program = std::env::current_exe().map_err(|e| Failure::Machine(e.to_string(), None))?;
-    if others_may_replace(&program) {
-        print_stderr(&format!(
-            "warning: other users may replace `{}`, which systemd will run as root\nhelp: install roughlink where only \
-             root may write, such as /usr/local/bin",
-            program.display()
-        ));
-    }
-    // systemd starts units in the root folder.
-    let absolute = |name: &str| match name.contains('/') {
-        true => std::path::absolute(name).map_or(name.to_owned(), |path| path.display().to_string()),
-        false => name.to_owned(),
-    };
-    let mut words = Vec::new();
-    for word in std::env::args().skip(1).filter(|w| w != "--unit") {
-        let is_name = words.last().is_some_and(|last| last == "--netns");
-        words.push(match word.strip_prefix("--netns=") {
-            Some(name) => format!("--netns={}", absolute(name)),
-            None if is_name => absolute(&word),
-            None => word,
-        });
-    }
+    let (program, mut words) = command_line(&["--netns"])?;
     if !words.iter().any(|w| w == "--pin") {
         words.push("--pin".into());
     }
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    let program = quoted(&program.display().to_string());
     Ok(format!(
         "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
 [Unit]
@@ -316,7 +267,7 @@ ExecStop={program} cc unload {name}
 [Install]
 WantedBy=multi-user.target
 ",
-        words.join(" ")
+        joined(&words)
     ))
 }
 
@@ -400,34 +351,4 @@ fn peer(e: &EventRecord) -> String {
 
 fn state(number: u8) -> &'static str {
     ["open", "disorder", "cwr", "recovery", "loss"].get(usize::from(number)).copied().unwrap_or("unknown")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt as _, chown};
-
-    #[test]
-    fn program_that_others_may_replace_is_recognized() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("roughlink");
-        fs::write(&program, "").unwrap();
-        if others_may_replace(&program) {
-            println!("skipped: others may replace temporary files of this user");
-            return;
-        }
-        let set = |path: &Path, mode: u32| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        let replaceable = |folder_mode, mode| {
-            set(folder.path(), folder_mode);
-            set(&program, mode);
-            others_may_replace(&program)
-        };
-        let found = [(0o755, 0o755), (0o777, 0o755), (0o1777, 0o755), (0o755, 0o775), (0o755, 0o757)];
-        let found = found.map(|(folder, file)| replaceable(folder, file));
-        assert_eq!(found, [false, true, false, true, true]);
-        assert!(!replaceable(0o755, 0o755));
-        chown(&program, Some(65534), None).unwrap();
-        assert!(others_may_replace(&program));
-    }
 }

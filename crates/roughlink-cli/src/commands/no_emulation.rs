@@ -1,7 +1,8 @@
-//! `roughlink emulate`, `link` and `shell` on systems other than Linux.
+//! `roughlink emulate`, `link`, `shell`, and `gateway` on real packets, on systems other than Linux.
 
+use crate::args::gateway::{GatewayRun, GatewayStat};
 use crate::args::link::LinkArgs;
-use crate::args::{Emulate, ShellAt};
+use crate::args::{Emulate, ListArgs, ShellAt};
 use crate::failure::Failure;
 use roughlink_lab::error::LabError;
 use std::process::ExitCode;
@@ -26,9 +27,21 @@ pub(crate) fn shell(_: &ShellAt) -> Result<(), Failure> {
     refused()
 }
 
+pub(crate) fn run_gateway(_: &GatewayRun) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn check_gateway(_: &ListArgs) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn stat_gateway(_: &GatewayStat) -> Result<(), Failure> {
+    refused()
+}
+
 fn refused() -> Result<(), Failure> {
     Err(LabError::Usage {
-        message: "emulation needs the network namespaces and TUN devices of Linux".into(),
+        message: "this needs the network namespaces, devices and queues of Linux".into(),
         help: "simulate the scenario with `roughlink run`".into(),
     }
     .into())

@@ -17,6 +17,7 @@ use crate::conversations::{ConversationId, ConversationKey, ConversationTable, M
 use crate::packet::{FlowId, Protocol, SideContent};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Datagram, Decoded, Headers, Implied, ethernet, protocol};
+use serde::{Deserialize, Serialize};
 
 /// First header of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ pub struct FrameGateway {
 }
 
 /// Counters of frames and segments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FrameCounters {
     /// TCP segments that the gateway received.
     pub segments: u64,

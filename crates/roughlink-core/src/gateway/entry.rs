@@ -35,6 +35,8 @@ pub struct RegisteredGateway {
     pub over: Heading,
     /// True if the gateway uses the state of a modem, so its link must have one.
     pub needs_modem: bool,
+    /// True if the gateway reacts to link events, so a real interface needs an agent that reports them.
+    pub needs_coverage: bool,
     make: fn(toml::Table) -> Result<Box<dyn Gateway>, String>,
     parameters: fn() -> toml::Table,
     schema: fn() -> schemars::Schema,
@@ -50,6 +52,7 @@ impl RegisteredGateway {
             defaults: "",
             over: Heading::Inward,
             needs_modem: false,
+            needs_coverage: false,
             make: make::<G>,
             parameters: || toml::Table::try_from(G::Params::default()).expect("parameters are plain values"),
             schema: || schemars::schema_for!(G::Params),
@@ -65,6 +68,12 @@ impl RegisteredGateway {
     #[must_use]
     pub const fn in_a_modem(mut self) -> Self {
         self.needs_modem = true;
+        self
+    }
+    /// Declares that the gateway reacts to link events.
+    #[must_use]
+    pub const fn with_coverage(mut self) -> Self {
+        self.needs_coverage = true;
         self
     }
     /// Sets parameters (TOML) that override the gateway's defaults.

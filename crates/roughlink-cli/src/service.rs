@@ -1,0 +1,228 @@
+//! Status of a program that runs for a long time, by HTTP over a Unix socket in [`FOLDER`]: `/status` has all details in
+//! JSON, `/metrics` the counters for Prometheus (OpenMetrics). `curl --unix-socket` reads both. A thread of ordinary
+//! priority serves them and asks the loop of the program for its status.
+
+use crate::connections::{self, listen};
+use crate::failure::Failure;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use futures_util::future::join;
+use prometheus_client::registry::Registry;
+use roughlink_core::units::Time;
+use roughlink_lab::error::LabError;
+use sd_notify::NotifyState;
+use serde::Serialize;
+use std::fs::{self, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Status of a program.
+pub(crate) trait ServiceStatus: Serialize + Send + 'static {
+    /// Adds the counters.
+    fn register(&self, registry: &mut Registry);
+}
+
+/// Sockets that are bound but do not accept connections yet.
+pub(crate) struct BoundService {
+    local: UnixListener,
+    path: PathBuf,
+    remote: Option<TcpListener>,
+}
+
+/// Requests for the status, which the loop answers.
+pub(crate) struct StatusRequests<S>(Receiver<oneshot::Sender<S>>);
+
+impl BoundService {
+    /// Binds the socket of the instance `name` of a `kind` of program, and the address for metrics, if any.
+    pub(crate) fn open(kind: &str, name: &str, metrics: Option<&str>) -> Result<Self, Failure> {
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+            return Err(LabError::Usage {
+                message: format!("invalid name `{name}`"),
+                help: "use letters, digits, `-` and `_`".into(),
+            }
+            .into());
+        }
+        let remote =
+            metrics.map(|text| listen("--metrics", text, "metrics")).transpose()?.map(|(listener, _)| listener);
+        let path = socket(kind, name);
+        if UnixStream::connect(&path).is_ok() {
+            let message = format!("a {kind} `{name}` already runs");
+            return Err(Failure::Machine(message, Some("choose another name with --as")));
+        }
+        let bind = || {
+            fs::create_dir_all(FOLDER)?;
+            // The socket of an instance that was killed remains.
+            let _ = fs::remove_file(&path);
+            let local = UnixListener::bind(&path)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o660))?;
+            local.set_nonblocking(true)?;
+            Ok(local)
+        };
+        match bind() {
+            Ok(local) => Ok(BoundService { local, path, remote }),
+            Err(e) => {
+                let e: io::Error = e;
+                let help = (e.kind() == io::ErrorKind::PermissionDenied).then_some("run the command with sudo");
+                Err(Failure::Machine(format!("cannot create {}: {e}", path.display()), help))
+            }
+        }
+    }
+
+    /// Returns the path of the socket, which remains after the end of the program.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts to serve in a thread, which has the rights and the priority of the calling one.
+    pub(crate) fn serve<S: ServiceStatus>(self) -> Result<StatusRequests<S>, Failure> {
+        let failed = |e: io::Error| Failure::Machine(format!("cannot serve the status: {e}"), None);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (ask, asked) = sync_channel(connections::MAX_CONNECTIONS);
+        thread::spawn(move || {
+            runtime.block_on(async move {
+                let router = router::<S>(ask);
+                let remote = async {
+                    if let Some(Ok(listener)) = self.remote.map(tokio::net::TcpListener::from_std) {
+                        let (_open, closed) = oneshot::channel();
+                        connections::serve(listener, router.clone(), closed).await;
+                    }
+                };
+                let local = async {
+                    if let Ok(listener) = tokio::net::UnixListener::from_std(self.local) {
+                        let (_open, closed) = oneshot::channel();
+                        connections::serve(listener, router.clone(), closed).await;
+                    }
+                };
+                join(local, remote).await;
+            });
+        });
+        Ok(StatusRequests(asked))
+    }
+}
+
+impl<S> StatusRequests<S> {
+    /// Answers all pending requests.
+    pub(crate) fn answer(&self, status: impl Fn() -> S) {
+        for request in self.0.try_iter() {
+            // The peer may have left.
+            let _ = request.send(status());
+        }
+    }
+}
+
+fn router<S: ServiceStatus>(ask: SyncSender<oneshot::Sender<S>>) -> Router {
+    Router::new().route("/status", get(status::<S>)).route("/metrics", get(metrics::<S>)).with_state(ask)
+}
+
+async fn status<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S>>>) -> Response {
+    match asked(&ask).await {
+        Ok(status) => match serde_json::to_vec(&status) {
+            Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+            Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+        },
+        Err(refusal) => refusal,
+    }
+}
+
+async fn metrics<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S>>>) -> Response {
+    let status = match asked(&ask).await {
+        Ok(status) => status,
+        Err(refusal) => return refusal,
+    };
+    let mut registry = Registry::with_prefix("roughlink");
+    status.register(&mut registry);
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+    }
+}
+
+/// Asks the loop for its status.
+async fn asked<S>(ask: &SyncSender<oneshot::Sender<S>>) -> Result<S, Response> {
+    let refused = |why: &'static str| Err((StatusCode::SERVICE_UNAVAILABLE, why).into_response());
+    let (send, receive) = oneshot::channel();
+    match ask.try_send(send) {
+        Ok(()) => {}
+        Err(TrySendError::Full(_)) => return refused("too many requests"),
+        Err(TrySendError::Disconnected(_)) => return refused("the program ends"),
+    }
+    match timeout(PATIENCE, receive).await {
+        Ok(Ok(status)) => Ok(status),
+        Ok(Err(_)) => refused("the program ends"),
+        Err(_) => refused("the program is too busy"),
+    }
+}
+
+/// Notifications to systemd, if it started the program: sd_notify(3).
+pub(crate) struct Watchdog {
+    interval: Option<Time>,
+    last: Time,
+}
+
+impl Watchdog {
+    /// Reports that the program is ready.
+    pub(crate) fn ready() -> Self {
+        // Without a manager there is nobody to notify.
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
+        let limit = sd_notify::watchdog_enabled();
+        Watchdog { interval: limit.map(|limit| Time((limit / 2).as_nanos() as u64)), last: Time::ZERO }
+    }
+
+    /// Reports that the program still works, when half of the time limit has passed.
+    pub(crate) fn alive(&mut self, now: Time) {
+        if self.interval.is_some_and(|interval| now.saturating_sub(self.last) >= interval) {
+            self.last = now;
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Returns the names of the instances of a `kind` of program whose sockets exist.
+pub(crate) fn instances(kind: &str) -> Vec<String> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        Some(name.strip_prefix(kind)?.strip_prefix('-')?.strip_suffix(".sock")?.to_owned())
+    });
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// Reads the status of an instance in JSON.
+pub(crate) fn read(kind: &str, name: &str) -> io::Result<Vec<u8>> {
+    let mut stream = UnixStream::connect(socket(kind, name))?;
+    stream.set_read_timeout(Some(2 * PATIENCE))?;
+    // The server closes the connection after its answer, whose length it states, so the body is the rest.
+    stream.write_all(b"GET /status HTTP/1.0\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let body = answer.split_off(end + 4);
+    match answer.starts_with(b"HTTP/1.0 200 ") {
+        true => Ok(body),
+        false => Err(io::Error::other(String::from_utf8_lossy(&body).into_owned())),
+    }
+}
+
+fn socket(kind: &str, name: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{kind}-{name}.sock"))
+}
+
+/// Folder of the sockets.
+pub(crate) const FOLDER: &str = "/run/roughlink";
+/// Longest wait for an answer of the loop, which looks for requests every 20 ms.
+const PATIENCE: Duration = Duration::from_secs(2);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

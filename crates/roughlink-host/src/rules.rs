@@ -1,0 +1,252 @@
+//! Rules that send TCP segments to the two netfilter queues of a middlebox. They are in a table of nftables or, where
+//! nftables or its `queue` statement is missing, in the tables `mangle` of iptables and ip6tables. All bear the number
+//! of the first queue in their name or comment, so that they can be found and removed.
+//!
+//! A rule lets packets pass if no program reads its queue, and excludes packets with the mark [`MARK`], which the
+//! middlebox sends itself.
+
+use crate::cleanup::CleanupPlan;
+use crate::error::{HostError, Operation};
+use crate::namespace::Namespace;
+use crate::nfqueue::MARK;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::process::{Command, Output, Stdio};
+
+/// Rules for the two queues of a middlebox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueRules {
+    /// Number of the first queue, which gets the outward packets. The next one gets the inward packets.
+    pub queue: u16,
+    /// Device before the served hosts; without one, the middlebox serves this machine.
+    pub inside: Option<String>,
+}
+
+impl QueueRules {
+    /// Returns the numbers of the queues: outward, inward.
+    pub fn queues(&self) -> [u16; 2] {
+        [self.queue, self.queue + 1]
+    }
+
+    /// Installs the rules in a namespace, in place of earlier ones with this name. Returns the commands that remove
+    /// them.
+    ///
+    /// # Errors
+    /// Returns an error if neither nftables nor iptables can queue packets.
+    pub fn install(&self, namespace: &Namespace) -> Result<CleanupPlan, HostError> {
+        namespace.within(|| {
+            removal(self.queue, |_| true).execute();
+            let first = match nft(&self.table()) {
+                Ok(()) => return Ok(removal(self.queue, |program| program == "nft")),
+                Err(reason) => reason,
+            };
+            let commands = self.commands();
+            for (n, words) in commands.iter().enumerate() {
+                // A machine without IPv6 has no tables of ip6tables.
+                let Err(second) = run(words) else { continue };
+                if words[0] != "ip6tables" {
+                    commands[..n].iter().for_each(|words| drop(run(&deleting(words))));
+                    return Err(HostError::io(Operation::QueueRules)(io::Error::other(format!("{first}; {second}"))));
+                }
+            }
+            Ok(CleanupPlan { commands: commands.iter().map(|words| deleting(words)).collect(), files: Vec::new() })
+        })?
+    }
+
+    /// Returns the table in the syntax of nft(8).
+    fn table(&self) -> String {
+        let [outward, inward] = self.queues();
+        let chain = |hook: &str, rules: String| {
+            format!(
+                "\tchain {hook} {{\n\t\ttype filter hook {hook} priority mangle; policy accept;\n\t\tmeta mark {MARK:#x} \
+                 accept\n{rules}\t}}\n"
+            )
+        };
+        let rule = |matched: &str, queue| format!("\t\t{matched}meta l4proto tcp queue flags bypass to {queue}\n");
+        let chains = match &self.inside {
+            Some(device) => chain(
+                "forward",
+                rule(&format!("iifname \"{device}\" "), outward) + &rule(&format!("oifname \"{device}\" "), inward),
+            ),
+            None => chain("output", rule("", outward)) + &chain("input", rule("", inward)),
+        };
+        format!("table inet {} {{\n{chains}}}\n", name(self.queue))
+    }
+
+    /// Returns the commands of iptables.
+    fn commands(&self) -> Vec<Vec<String>> {
+        let [outward, inward] = self.queues();
+        let both = match &self.inside {
+            Some(device) => [format!("FORWARD -i {device}"), format!("FORWARD -o {device}")],
+            None => ["OUTPUT".into(), "INPUT".into()],
+        };
+        let all = ["iptables", "ip6tables"].into_iter().flat_map(|program| {
+            both.iter().zip([outward, inward]).map(move |(place, queue)| {
+                format!(
+                    "{program} -w -t mangle -A {place} -p tcp -m mark ! --mark {MARK:#x} -m comment --comment {} -j \
+                     NFQUEUE --queue-num {queue} --queue-bypass",
+                    name(self.queue)
+                )
+            })
+        });
+        all.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+    }
+}
+
+/// Rules whose queues no program reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftoverRules {
+    /// Number of the first queue.
+    pub queue: u16,
+}
+
+/// Returns the rules of ended middleboxes in the namespace of the calling thread.
+pub fn leftover_rules() -> Vec<LeftoverRules> {
+    let listed = [vec!["nft", "list", "tables"], vec!["iptables-save", "-t", "mangle"]].into_iter().chain([vec![
+        "ip6tables-save",
+        "-t",
+        "mangle",
+    ]]);
+    let texts = listed.filter_map(|words| output(&words).ok()).map(|out| String::from_utf8_lossy(&out).into_owned());
+    let all: BTreeSet<u16> = texts.flat_map(|text| named(&text)).collect();
+    let readers = fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue").unwrap_or_default();
+    let read: BTreeSet<u16> = readers.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    all.difference(&read).map(|&queue| LeftoverRules { queue }).collect()
+}
+
+impl LeftoverRules {
+    /// Removes the rules.
+    ///
+    /// # Errors
+    /// Returns an error if rules remain.
+    pub fn remove(&self) -> Result<(), HostError> {
+        removal(self.queue, |_| true).execute();
+        match leftover_rules().contains(self) {
+            true => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns commands that remove all rules of a queue that these programs list now.
+fn removal(queue: u16, by: impl Fn(&str) -> bool) -> CleanupPlan {
+    let mut commands = Vec::new();
+    if by("nft") {
+        commands.push(["nft", "delete", "table", "inet", &name(queue)].map(str::to_owned).to_vec());
+    }
+    for program in ["iptables", "ip6tables"].into_iter().filter(|program| by(program)) {
+        let listed = output(&[&format!("{program}-save"), "-t", "mangle"]).unwrap_or_default();
+        let listed = String::from_utf8_lossy(&listed).into_owned();
+        let ours = listed.lines().filter(|line| line.starts_with("-A ") && named(line).contains(&queue));
+        commands.extend(ours.map(|line| {
+            let words = format!("{program} -w -t mangle {}", line.replace('"', ""));
+            deleting(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        }));
+    }
+    CleanupPlan { commands, files: Vec::new() }
+}
+
+/// Returns the command that deletes the rule that `words` appends.
+fn deleting(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| if word == "-A" { "-D".to_owned() } else { word.clone() }).collect()
+}
+
+fn name(queue: u16) -> String {
+    format!("{PREFIX}{queue}")
+}
+
+/// Returns the numbers of queues in the names in a list of rules.
+fn named(text: &str) -> Vec<u16> {
+    text.split(|c: char| c.is_whitespace() || c == '"')
+        .filter_map(|word| word.strip_prefix(PREFIX)?.parse().ok())
+        .collect()
+}
+
+/// Replaces the rules of nftables.
+fn nft(table: &str) -> Result<(), String> {
+    let start = || {
+        let mut command = Command::new("nft");
+        let child = command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = child.spawn()?;
+        // Ignore the error: if `nft` stops reading, its output contains the reason.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(table.as_bytes()));
+        child.wait_with_output()
+    };
+    said("nft", start())
+}
+
+fn run(words: &[String]) -> Result<(), String> {
+    said(&words[0], Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output())
+}
+
+/// Returns the first line of an error message of `program`.
+fn said(program: &str, done: io::Result<Output>) -> Result<(), String> {
+    match done {
+        Ok(out) if out.status.success() => Ok(()),
+        Ok(out) => {
+            let text = String::from_utf8_lossy(&out.stderr).into_owned();
+            Err(format!("{program}: {}", text.lines().next().unwrap_or("no reason given")))
+        }
+        Err(e) => Err(format!("{program}: {e}")),
+    }
+}
+
+fn output(words: &[&str]) -> io::Result<Vec<u8>> {
+    Ok(Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).stderr(Stdio::null()).output()?.stdout)
+}
+
+const PREFIX: &str = "roughlink-queue-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_queue_both_directions_and_let_packets_pass_without_a_reader() {
+        let rules = QueueRules { queue: 5, inside: Some("eth1".into()) };
+        assert_eq!(
+            rules.table(),
+            "table inet roughlink-queue-5 {\n\tchain forward {\n\t\ttype filter hook forward priority mangle; policy \
+             accept;\n\t\tmeta mark 0x726c accept\n\t\tiifname \"eth1\" meta l4proto tcp queue flags bypass to \
+             5\n\t\toifname \"eth1\" meta l4proto tcp queue flags bypass to 6\n\t}\n}\n"
+        );
+        let lines: Vec<String> = rules.commands().iter().map(|words| words.join(" ")).collect();
+        assert_eq!(lines.len(), 4);
+        assert_eq!(
+            lines[1],
+            "iptables -w -t mangle -A FORWARD -o eth1 -p tcp -m mark ! --mark 0x726c -m comment --comment \
+             roughlink-queue-5 -j NFQUEUE --queue-num 6 --queue-bypass"
+        );
+        let here = QueueRules { queue: 5, inside: None };
+        assert!(here.table().contains("chain output") && here.table().contains("chain input"));
+        assert!(here.commands()[1].contains(&"INPUT".into()));
+    }
+
+    #[test]
+    fn names_are_found_in_lists() {
+        let list = "table inet filter\ntable inet roughlink-queue-5\n-A FORWARD -m comment --comment \
+                    \"roughlink-queue-17\" -j NFQUEUE\n--comment roughlink-queue-x";
+        assert_eq!(named(list), [5, 17]);
+    }
+
+    /// Installs rules twice, finds them as leftovers, and removes them.
+    #[test]
+    fn rules_are_installed_found_and_removed() {
+        let Ok(space) = Namespace::new() else {
+            return eprintln!("skipped: no namespaces");
+        };
+        let rules = QueueRules { queue: 40, inside: None };
+        if let Err(e) = rules.install(&space) {
+            return eprintln!("skipped: {}", e.with_cause());
+        }
+        let removal = rules.install(&space).expect("it worked before");
+        let left = || space.within(leftover_rules).unwrap();
+        assert_eq!(left(), [LeftoverRules { queue: 40 }]);
+        space.within(|| removal.execute()).unwrap();
+        assert_eq!(left(), [], "one installation remained");
+        rules.install(&space).unwrap();
+        space.within(|| LeftoverRules { queue: 40 }.remove()).unwrap().unwrap();
+        assert_eq!(left(), []);
+    }
+}
