@@ -25,6 +25,7 @@ use crate::packet::{FlowId, SynOptions, flags};
 use crate::registry::Registry;
 use crate::units::Time;
 use crate::wire::Addresses;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
 pub mod avoca_rx;
@@ -241,6 +242,32 @@ pub struct Stats {
     pub counters: flows::FlowTableCounters,
     /// Segments that the gateway originated.
     pub originated: u64,
+    /// Error of the estimated backlog, if the gateway estimates it although a modem reports it.
+    pub backlog_error: Option<BacklogError>,
+}
+
+/// Error of an estimated backlog against the modem's.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct BacklogError {
+    /// Number of comparisons: one per acknowledgment of new data.
+    pub samples: u64,
+    /// Mean backlog in the modem, SDUs.
+    pub backlog: f64,
+    /// Mean of estimate minus backlog, SDUs.
+    pub bias: f64,
+    /// Mean of the absolute difference, SDUs.
+    pub absolute: f64,
+}
+
+impl BacklogError {
+    fn record(&mut self, estimate: f64, backlog: u32) {
+        let backlog = f64::from(backlog);
+        self.samples += 1;
+        let n = self.samples as f64;
+        self.backlog += (backlog - self.backlog) / n;
+        self.bias += (estimate - backlog - self.bias) / n;
+        self.absolute += ((estimate - backlog).abs() - self.absolute) / n;
+    }
 }
 
 /// Statistics of one flow.

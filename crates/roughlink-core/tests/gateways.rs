@@ -75,6 +75,29 @@ fn muniz_shares_the_power_line_fairly() {
     assert!(queue < 128.0 && dropped == 0, "{queue} {dropped}");
 }
 
+/// The same without a modem that reports its backlog, as on a real interface. The estimate differs from the backlog by
+/// a fraction of a PDU, which has 31 SDUs.
+#[test]
+fn muniz_works_with_an_estimated_backlog() {
+    for cc in ["newreno", "cubic"] {
+        for (rtts, full) in [(&[66][..], 0.8), (&[66, 186], 0.95), (&[66, 126, 186], 0.95)] {
+            let (plain, ..) = share(home(cc, "none", rtts));
+            let mut scenario = home(cc, "muniz", rtts);
+            scenario.gateways[0].params.insert("backlog".into(), "estimate".into());
+            let error = Network::new(scenario.clone(), RunOptions::default()).unwrap().run().unwrap().gateways[0]
+                .backlog_error
+                .unwrap();
+            let (rates, queue, dropped, timeouts) = share(scenario);
+            let part = rates.iter().sum::<f64>() / plain.iter().sum::<f64>();
+            let what = format!("{cc} {rtts:?}: {part:.3} of the line, {rates:.0?}, queue {queue:.1}, {error:?}");
+            assert!(jain(&rates) >= 0.95 && part >= full, "{what}");
+            assert!(queue <= 62.0 && error.samples > 10_000, "{what}");
+            assert!(error.bias.abs() <= 12.0 && error.absolute <= 16.0, "{what}");
+            assert_eq!((dropped, timeouts), (0, 0), "{what}");
+        }
+    }
+}
+
 const GONE: Time = Time::from_secs(20);
 const BACK: Time = Time::from_secs(40);
 

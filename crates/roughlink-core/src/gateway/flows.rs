@@ -178,7 +178,7 @@ impl<S: Default> Flows<S> {
         let mut last = None;
         let firsts = self.iter().filter(|&(key, _)| last.replace(*key) != Some(*key));
         let stats_of = |(key, flow): (&FlowKey, &WatchedFlow<S>)| flow.stats(*key, share(key), control(&flow.state));
-        Stats { flows: firsts.map(stats_of).collect(), counters: self.counters, originated: 0 }
+        Stats { flows: firsts.map(stats_of).collect(), counters: self.counters, ..Stats::default() }
     }
     /// Returns statistics of the latest 1000 confirmed flows that have left the table, the latest last.
     pub fn ended(&self, control: impl Fn(&S) -> Option<Control>) -> Vec<FlowStats> {

@@ -1,7 +1,7 @@
 //! The results of gateways.
 
 use crate::gateway::flows::{FlowPhase, FlowTableCounters};
-use crate::gateway::{FlowStats, Stats};
+use crate::gateway::{BacklogError, FlowStats, Stats};
 use crate::scenario::{GatewaySpec, Scenario};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct GatewayResult {
     pub counters: FlowTableCounters,
     /// Segments that it originated.
     pub originated: u64,
+    /// Error of the backlog that it estimates, if it does although its modem reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_error: Option<BacklogError>,
 }
 
 /// A gateway's view of a flow at the end of a run.
@@ -62,6 +65,7 @@ impl GatewayResult {
             ended: ended.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
             counters: stats.map(|stats| stats.counters).unwrap_or_default(),
             originated: stats.map_or(0, |stats| stats.originated),
+            backlog_error: stats.and_then(|stats| stats.backlog_error),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Parameters of the rate control, for points that the PLC paper leaves open.
 
+use super::estimate::{BacklogSource, EstimateParams};
 use crate::gateway::flows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,10 @@ pub struct Params {
     /// Queue that decides whether a window grows. The paper uses the queue of the flow for both schemes, but its figure
     /// 8(a) is reproducible only with the queue of all flows, the default of `mizutani`.
     pub queue: GrowthQueue,
+    /// Source of the modem's state.
+    pub backlog: BacklogSource,
+    /// Estimate of the modem's state where no modem reports it.
+    pub estimate: EstimateParams,
     /// The smallest window, SDUs.
     pub floor: f64,
     /// Time when rho, the RTT of a flow over the smallest RTT, is computed.
@@ -127,6 +132,8 @@ impl Default for Params {
             update: Update::Ack,
             acks: Acks::Advancing,
             queue: GrowthQueue::Flow,
+            backlog: BacklogSource::Modem,
+            estimate: EstimateParams::default(),
             floor: 2.0,
             rho: Rho::Current,
             max_rho: 8.0,
