@@ -18,32 +18,28 @@ use std::process::Stdio;
 pub struct Ability {
     /// Name of the feature.
     pub name: &'static str,
+    /// Commands that use the feature.
+    pub commands: &'static [&'static str],
     /// Purpose of the feature.
     pub what_for: &'static str,
     /// Error that shows that the feature is missing, if it is.
     pub missing: Option<String>,
 }
 
-/// Tries the features that emulation needs.
+/// Tries the features that emulations, and gateways on real packets, need.
 pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     let (plain, rootless) = (tried(launcher, &[]), tried(launcher, &["rootless"]));
+    let ability = |name, commands, what_for, missing| Ability { name, commands, what_for, missing };
+    let (emulate, gateway): (&[_], &[_]) = (&["emulate"], &["gateway"]);
     vec![
-        ability("namespaces", "emulate: kernel nodes", of(&plain, NAMESPACE)),
-        ability("tun", "emulate: packets between kernel nodes and links", of(&plain, DEVICE)),
-        ability("rootless", "emulate without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
-        ability("real_time", "emulate: SCHED_FIFO, keeps links on time under load", of(&plain, FIFO)),
-    ]
-}
-
-/// Tries the features that gateways on real packets need.
-pub fn gateway_abilities(launcher: &Launcher) -> Vec<Ability> {
-    let plain = tried(launcher, &[]);
-    vec![
-        ability("packet_socket", "gateway run --between", of(&plain, PACKET_SOCKET)),
-        ability("netfilter_queue", "gateway run --queue", of(&plain, QUEUE)),
-        ability("queue_rules", "gateway run --queue --install", of(&plain, RULES)),
-        ability("confinement", "gateway run: no files and few system calls", of(&plain, CONFINEMENT)),
-        ability("real_time", "gateway run: SCHED_FIFO, short waits under load", of(&plain, FIFO)),
+        ability("namespaces", emulate, "kernel nodes", of(&plain, NAMESPACE)),
+        ability("tun", emulate, "packets between kernel nodes and links", of(&plain, DEVICE)),
+        ability("rootless", emulate, "kernel nodes without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
+        ability("real_time", &["emulate", "gateway"], "SCHED_FIFO, on time under load", of(&plain, FIFO)),
+        ability("packet_socket", gateway, "run --between", of(&plain, PACKET_SOCKET)),
+        ability("netfilter_queue", gateway, "run --queue", of(&plain, QUEUE)),
+        ability("queue_rules", gateway, "run --queue --install", of(&plain, RULES)),
+        ability("confinement", gateway, "no files, few system calls", of(&plain, CONFINEMENT)),
     ]
 }
 
@@ -61,10 +57,6 @@ fn of(said: &str, name: &str) -> Option<String> {
         Some(reason) => Some(reason.to_owned()),
         None => Some("the check did not run".to_owned()),
     }
-}
-
-fn ability(name: &'static str, what_for: &'static str, missing: Option<String>) -> Ability {
-    Ability { name, what_for, missing }
 }
 
 /// Tries the features and prints the error of each missing one.

@@ -84,7 +84,7 @@ mod transfers;
 mod undelivered;
 mod verdict;
 
-pub use abilities::{Ability, abilities, gateway_abilities};
+pub use abilities::{Ability, abilities};
 pub use block::{AddressBlock, BlockReservation};
 pub use cleanup::{Cleanup, CleanupPlan};
 pub use confine::{KeptRight, confine};

@@ -48,7 +48,7 @@ pub(crate) struct GatewayRun {
     #[arg(long, value_name = "N", group = "place", value_parser = clap::value_parser!(u16).range(..i64::from(u16::MAX)))]
     pub queue: Option<u16>,
     /// Install rules that queue TCP segments, and remove them at the end: by nftables or iptables.
-    #[arg(long, requires = "queue")]
+    #[arg(long, requires = "queue", conflicts_with = "between")]
     pub install: bool,
     /// With --install, serve the hosts behind this device of a router; by default, serve this machine.
     #[arg(long, value_name = "DEVICE", requires = "install")]

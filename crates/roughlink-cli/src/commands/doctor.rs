@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 struct Fact {
     name: &'static str,
-    what_for: &'static str,
+    what_for: String,
     value: serde_json::Value,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
             serde_json::Value::String(s) => s.clone(),
             other => other.to_string(),
         };
-        table.add_row([f.name, &value, f.what_for]);
+        table.add_row([f.name, &value, &f.what_for]);
     }
     print(&format!("{table}\n"))
 }
@@ -51,26 +51,31 @@ fn report_cleanup(json: bool) -> Result<(), Failure> {
             let became = error.as_ref().map_or("ended".into(), |e| format!("not ended: {e}"));
             let _ = writeln!(text, "process {process} (`{command}`, network namespace {namespace}): {became}");
         }
+        for (queue, error) in &cleaned.rules {
+            let became = error.as_ref().map_or("removed".into(), |e| format!("not removed: {e}"));
+            let _ = writeln!(text, "rules for the netfilter queue {queue}: {became}");
+        }
         for (process, nodes) in &cleaned.running {
             let _ = writeln!(text, "process {process}: kept, a running emulation of {}", nodes.join(", "));
         }
-        if cleaned.found.is_empty() {
+        if cleaned.found.is_empty() && cleaned.rules.is_empty() {
             text += NOTHING_LEFT;
         }
         print(&text)?;
     }
-    match cleaned.found.iter().find_map(|found| found.error.clone()) {
+    let rules = cleaned.rules.into_values().flatten();
+    match cleaned.found.into_iter().filter_map(|found| found.error).chain(rules).next() {
         Some(error) => Err(Failure::Machine(error, Some("run the command as root or as the owner of the process"))),
         None => Ok(()),
     }
 }
 
-/// Namespaces and devices have no names, so only processes can remain.
-const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation remains.\n\
+/// Namespaces and devices have no names, so only processes and rules can remain.
+const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation and no rule of an ended gateway remains.\n\
     The kernel removed network namespaces, devices and mounts together with the processes.\n";
 
 fn facts() -> Vec<Fact> {
-    let fact = |name, value, what_for| Fact { name, what_for, value };
+    let fact = |name, value, what_for: &str| Fact { name, what_for: what_for.to_owned(), value };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned());
     let memory = read("/proc/meminfo").and_then(|text| {
@@ -91,7 +96,7 @@ fn facts() -> Vec<Fact> {
     ];
     facts.extend(super::emulate::abilities().into_iter().map(|(name, missing, what_for)| {
         let value = missing.map_or(json!(true), |reason| json!(format!("no: {reason}")));
-        fact(name, value, what_for)
+        fact(name, value, &what_for)
     }));
     facts
 }

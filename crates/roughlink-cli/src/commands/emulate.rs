@@ -40,10 +40,10 @@ pub(crate) fn inside() -> Option<ExitCode> {
     Some(roughlink_host::inside::main(&hidden, &words.collect::<Vec<_>>()))
 }
 
-/// Returns name, reason for absence and purpose of each feature that emulation needs.
-pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
+/// Returns name, reason for absence and purpose of each feature that emulations and gateways need.
+pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, String)> {
     let all = roughlink_host::abilities(&Launcher::new(INSIDE));
-    all.into_iter().map(|a| (a.name, a.missing, a.what_for)).collect()
+    all.into_iter().map(|a| (a.name, a.missing, format!("{}: {}", a.commands.join(", "), a.what_for))).collect()
 }
 
 pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {

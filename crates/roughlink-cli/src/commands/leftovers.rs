@@ -1,18 +1,20 @@
-//! Leftovers of emulations that have ended.
+//! Leftovers of emulations and gateways that have ended.
 
 #[cfg(target_os = "linux")]
 use super::emulate::INSIDE;
 #[cfg(target_os = "linux")]
-use roughlink_host::{Directory, directories, leftovers};
+use roughlink_host::{Directory, LeftoverRules, directories, leftover_rules, leftovers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 #[cfg(target_os = "linux")]
 use std::ffi::OsStr;
 
-/// Remains of ended emulations, and the outcome of removing them.
+/// Remains of ended emulations and gateways, and the outcome of removing them.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CleanupResult {
     pub(crate) found: Vec<LeftProcess>,
+    /// Rules for netfilter queues that no program reads, by queue, with the error that prevented their removal.
+    pub(crate) rules: BTreeMap<u16, Option<String>>,
     /// Running emulations, by process, with their nodes. The cleanup does not touch them.
     pub(crate) running: BTreeMap<u32, Vec<String>>,
 }
@@ -27,7 +29,8 @@ pub(crate) struct LeftProcess {
     pub(crate) error: Option<String>,
 }
 
-/// Removes leftovers of ended emulations. Returns them, with the errors of those that remain, and running emulations.
+/// Removes leftovers of ended emulations and gateways. Returns them, with the errors of those that remain, and running
+/// emulations.
 #[cfg(target_os = "linux")]
 pub(crate) fn clean() -> CleanupResult {
     let mut cleaned = CleanupResult::default();
@@ -40,6 +43,8 @@ pub(crate) fn clean() -> CleanupResult {
         };
         cleaned.found.push(found);
     }
+    let removed = |left: LeftoverRules| (left.queue, left.remove().err().map(|e| e.with_cause()));
+    cleaned.rules = leftover_rules().into_iter().map(removed).collect();
     let real = |d: Directory| d.nodes.into_iter().filter(|node| node.is_real()).map(|node| node.name).collect();
     let running = |d: Directory| (d.process, real(d));
     cleaned.running = directories().into_iter().map(running).collect();

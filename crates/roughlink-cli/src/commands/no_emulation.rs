@@ -11,7 +11,7 @@ pub(crate) fn inside() -> Option<ExitCode> {
     None
 }
 
-pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
+pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, String)> {
     Vec::new()
 }
 

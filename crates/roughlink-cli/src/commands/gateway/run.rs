@@ -11,8 +11,7 @@ use crate::signals::on_stop;
 use crate::unit::{command_line, joined};
 use roughlink_core::gateway::{Gateway, GatewayError, REGISTRY, RegisteredGateway, kind};
 use roughlink_host::{
-    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Namespace, Path, Place, QueueRules, confine,
-    gateway_abilities,
+    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Namespace, Path, Place, QueueRules, abilities, confine,
 };
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
@@ -206,7 +205,8 @@ WantedBy=multi-user.target
 }
 
 pub(crate) fn check(args: &ListArgs) -> Result<(), Failure> {
-    let all = gateway_abilities(&Launcher::new(INSIDE));
+    let all = abilities(&Launcher::new(INSIDE));
+    let all: Vec<_> = all.into_iter().filter(|a| a.commands.contains(&KIND)).collect();
     if args.json {
         let all: Vec<_> =
             all.iter().map(|a| json!({ "name": a.name, "used_for": a.what_for, "missing": a.missing })).collect();

@@ -1,0 +1,353 @@
+//! `roughlink gateway run` on real packets, between the kernels of three namespaces. Skipped with a message where the
+//! machine cannot run gateways.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{code, json, output, roughlink, stderr, stdout, with_default_signals};
+use roughlink_host::Namespace;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// A client (10.9.1.2 or 10.9.0.1), a machine with the devices `inner` and `outer`, and a server.
+struct Bench {
+    client: Namespace,
+    machine: Namespace,
+    server: Namespace,
+    address: &'static str,
+}
+
+impl Bench {
+    /// Creates the namespaces; `None` if the machine lacks one of the features. The machine routes, or forwards nothing
+    /// itself.
+    fn new(needs: &[&str], routes: bool) -> Option<Self> {
+        let able = json(&roughlink(&["gateway", "check", "--json"]));
+        let missing = |f: &&Value| needs.contains(&f["name"].as_str().unwrap()) && !f["missing"].is_null();
+        if let Some(feature) = able.as_array().unwrap().iter().find(missing) {
+            eprintln!("skipped: {}: {}", feature["name"], feature["missing"]);
+            return None;
+        }
+        let new = || Namespace::new().inspect_err(|e| eprintln!("skipped: {e}")).ok();
+        let (client, machine, server) = (new()?, new()?, new()?);
+        for (n, name, host) in [(1, "inner", &client), (2, "outer", &server)] {
+            ip(&machine, &format!("link add {name} type veth peer name eth0 netns {}", host.path().display()));
+            ip(&machine, &format!("link set {name} up"));
+            ip(host, "link set eth0 up");
+            if routes {
+                ip(&machine, &format!("address add 10.9.{n}.1/24 dev {name}"));
+                ip(host, &format!("address add 10.9.{n}.2/24 dev eth0"));
+                ip(host, &format!("route add default via 10.9.{n}.1"));
+            } else {
+                ip(host, &format!("address add 10.9.0.{n}/24 dev eth0"));
+            }
+        }
+        let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+        machine.within(forward).unwrap().unwrap();
+        let address = if routes { "10.9.2.2:80" } else { "10.9.0.2:80" };
+        Some(Bench { client, machine, server, address })
+    }
+
+    /// Starts a gateway and waits until it runs.
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
+        command.args(["gateway", "run"]).args(args).env("NO_COLOR", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.machine.within(|| command.spawn()).unwrap().unwrap();
+        let mut messages = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("press Ctrl-C") {
+            line.clear();
+            assert!(messages.read_line(&mut line).unwrap() > 0, "it ended early");
+        }
+        child.stderr = Some(messages.into_inner());
+        child
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.machine.within(|| roughlink(args)).unwrap()
+    }
+
+    fn listener(&self) -> TcpListener {
+        self.server.within(|| TcpListener::bind(self.address).unwrap()).unwrap()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = self.client.within(|| TcpStream::connect(self.address).unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// Sends `bytes` from the server to the client and returns those that arrive.
+    fn download(&self, bytes: &[u8]) -> Vec<u8> {
+        let listener = self.listener();
+        thread::scope(|scope| {
+            scope.spawn(|| listener.accept().unwrap().0.write_all(bytes).unwrap());
+            let mut received = Vec::new();
+            self.connect().read_to_end(&mut received).unwrap();
+            received
+        })
+    }
+
+    /// Returns the rules of the machine that are roughlink's.
+    fn rules(&self) -> String {
+        let lists = ["nft list ruleset", "iptables-save -t mangle"].map(|line| {
+            let mut words = line.split(' ');
+            let mut command = Command::new(words.next().unwrap());
+            let out = self.machine.within(|| command.args(words).output()).unwrap();
+            out.map(|out| stdout(&out)).unwrap_or_default()
+        });
+        lists.concat().lines().filter(|line| line.contains("roughlink")).collect()
+    }
+}
+
+fn ip(at: &Namespace, line: &str) {
+    let done = at.within(|| Command::new("ip").args(line.split(' ')).status()).unwrap().unwrap();
+    assert!(done.success(), "ip {line}");
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Returns a name that no other test uses at the same time.
+fn unique(test: &str) -> String {
+    format!("t{}-{test}", std::process::id())
+}
+
+fn socket(name: &str) -> String {
+    format!("/run/roughlink/gateway-{name}.sock")
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not within 20 s: {what}");
+}
+
+const BYTES: usize = 3_000_000;
+
+fn pattern() -> Vec<u8> {
+    (0..BYTES).map(|i| (i * 7 % 251) as u8).collect()
+}
+
+#[test]
+fn queues_are_ruled_watched_and_cleaned_up() {
+    let Some(bench) = Bench::new(&["netfilter_queue", "queue_rules"], true) else { return };
+    let name = unique("queue");
+    let args = ["muniz", "--queue", "7", "--install", "--inside", "inner", "--as", &name, "--metrics", "0"];
+    let gateway = bench.start(&args);
+    assert!(bench.rules().contains("roughlink-queue-7"), "{}", bench.rules());
+    let bytes = pattern();
+    let received = bench.download(&bytes);
+    assert!(received == bytes, "{} of {} bytes", received.len(), bytes.len());
+    let status = json(&roughlink(&["gateway", "stat", &name, "--json"]));
+    assert!(status["packets"]["segments"].as_u64().unwrap() as usize > BYTES / 1448, "{status}");
+    assert_eq!((&status["packets"]["dropped"], &status["packets"]["refused"]), (&0.into(), &0.into()), "{status}");
+    assert_eq!(status["about"]["backlog"], "estimated from forwarded and acknowledged bytes");
+    assert_eq!(status["table"]["established"], 1, "{status}");
+    let text = stdout(&roughlink(&["gateway", "stat", &name]));
+    assert!(text.contains("at the netfilter queues 7 and 8 for the hosts behind inner"), "{text}");
+    let mut http = UnixStream::connect(socket(&name)).unwrap();
+    http.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    http.read_to_string(&mut metrics).unwrap();
+    let line = format!("roughlink_gateway_connections_established_total{{gateway=\"muniz\",name=\"{name}\"}} 1");
+    assert!(metrics.contains(&line), "{metrics}");
+    // Another instance with this name, or at these queues, is refused.
+    let again = bench.run(&["gateway", "run", "muniz", "--queue", "17", "--as", &name]);
+    assert_eq!(code(&again), 3);
+    assert!(stderr(&again).contains("already runs"), "{}", stderr(&again));
+    let again = bench.run(&["gateway", "run", "muniz", "--queue", "7"]);
+    assert_eq!(code(&again), 3);
+    assert!(stderr(&again).contains("netfilter queue 7"), "{}", stderr(&again));
+    // The program has only the right to decide about packets left.
+    let facts = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
+    let fact = |key: &str| facts.lines().find_map(|l| l.strip_prefix(key)).unwrap().trim().to_owned();
+    assert_eq!((fact("CapPrm:").as_str(), fact("NoNewPrivs:").as_str()), ("0000000000001000", "1"));
+    assert!(!fact("Uid:").starts_with('0') && fact("Seccomp:") == "2", "{facts}");
+    signal(&gateway, "-INT");
+    let out = output(gateway);
+    assert_eq!(out.status.signal(), Some(2), "{}", stderr(&out));
+    assert!(stderr(&out).contains("ended after"), "{}", stderr(&out));
+    assert!(bench.rules().is_empty() && !Path::new(&socket(&name)).exists(), "{}", bench.rules());
+}
+
+/// Kills the gateway again and again under traffic, which goes on: the kernel forwards without it.
+#[test]
+fn killed_gateway_lets_traffic_pass_and_leaves_nothing() {
+    let Some(bench) = Bench::new(&["netfilter_queue", "queue_rules"], true) else { return };
+    let name = unique("kill");
+    let listener = bench.listener();
+    let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut server = listener.accept().unwrap().0;
+            while !stop.load(Ordering::Relaxed) && server.write_all(&[7; 10_000]).is_ok() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        scope.spawn(|| {
+            let (mut client, mut buffer) = (bench.connect(), [0; 65536]);
+            while let Ok(n @ 1..) = client.read(&mut buffer) {
+                received.fetch_add(n as u64, Ordering::Relaxed);
+            }
+        });
+        let flows = |what: &str| {
+            let before = received.load(Ordering::Relaxed);
+            wait_until(what, || received.load(Ordering::Relaxed) > before + 50_000);
+        };
+        for _ in 0..5 {
+            flows("without the gateway");
+            let gateway = bench.start(&["mizutani", "--queue", "9", "--install", "--inside", "inner", "--as", &name]);
+            flows("with it");
+            signal(&gateway, "-KILL");
+            output(gateway);
+            flows("after its end");
+            wait_until("rules are removed", || bench.rules().is_empty());
+            wait_until("the socket is removed", || !Path::new(&socket(&name)).exists());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// If the process that cleans up is killed, too, rules remain without harm; `doctor --clean` removes them.
+#[test]
+fn doctor_removes_rules_without_a_gateway() {
+    let Some(bench) = Bench::new(&["netfilter_queue", "queue_rules"], true) else { return };
+    let name = unique("doctor");
+    let gateway = bench.start(&["muniz", "--queue", "11", "--install", "--inside", "inner", "--as", &name]);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", gateway.id())).unwrap();
+    for process in children.split_whitespace() {
+        assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+    }
+    let kept = stdout(&bench.run(&["doctor", "--clean"]));
+    assert!(!kept.contains("queue 11"), "it runs: {kept}");
+    signal(&gateway, "-KILL");
+    output(gateway);
+    assert_eq!(bench.download(&[5; 20_000]), [5; 20_000], "the rules let packets pass");
+    assert!(bench.rules().contains("roughlink-queue-11"));
+    let cleaned = stdout(&bench.run(&["doctor", "--clean"]));
+    assert!(cleaned.contains("rules for the netfilter queue 11: removed"), "{cleaned}");
+    assert!(bench.rules().is_empty());
+    let _ = fs::remove_file(socket(&name));
+}
+
+/// An agent reports the end of coverage: the gateway closes the window of a server, which stops, and opens it again.
+#[test]
+fn bridge_follows_the_coverage_agent() {
+    let Some(bench) = Bench::new(&["packet_socket"], false) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    let agent = UnixListener::bind(&path).unwrap();
+    let name = unique("bridge");
+    let place = ["avoca-rx", "--between", "inner", "outer", "--as", &name];
+    let gateway = bench.start(&[&place[..], &["--coverage", path.to_str().unwrap()]].concat());
+    let (mut agent, _) = agent.accept().unwrap();
+    let listener = bench.listener();
+    let received = AtomicU64::new(0);
+    let bytes = pattern();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut server = listener.accept().unwrap().0;
+            for piece in bytes.chunks(10_000) {
+                server.write_all(piece).unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let client = scope.spawn(|| {
+            let (mut client, mut all, mut buffer) = (bench.connect(), Vec::new(), [0; 65536]);
+            while let Ok(n @ 1..) = client.read(&mut buffer) {
+                all.extend_from_slice(&buffer[..n]);
+                received.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            all
+        });
+        let now = || received.load(Ordering::Relaxed);
+        wait_until("the transfer has begun", || now() > 100_000);
+        writeln!(agent, "{{\"event\":\"down\"}}").unwrap();
+        // The server stops soon: at some time 200 ms pass without a byte, which takes it 5 ms otherwise.
+        wait_until("the transfer stands still", || {
+            let before = now();
+            thread::sleep(Duration::from_millis(200));
+            now() == before && before < BYTES as u64
+        });
+        let closed = json(&roughlink(&["gateway", "stat", &name, "--json"]));
+        assert!(closed["packets"]["originated"].as_u64().unwrap() >= 1, "{closed}");
+        assert_eq!(closed["agent"], "connected");
+        writeln!(agent, "{{\"event\":\"up\"}}\n{{\"event\":\"configured\"}}").unwrap();
+        assert!(client.join().unwrap() == bytes);
+    });
+    drop(agent);
+    wait_until("the loss of the agent is reported", || {
+        json(&roughlink(&["gateway", "stat", &name, "--json"]))["agent"] == "lost"
+    });
+    signal(&gateway, "-TERM");
+    assert_eq!(output(gateway).status.signal(), Some(15));
+}
+
+#[test]
+fn dry_run_counts_only() {
+    let Some(bench) = Bench::new(&["packet_socket"], false) else { return };
+    let name = unique("dry");
+    let place = ["muniz", "--between", "inner", "outer", "--as", &name, "--dry-run"];
+    let gateway = bench.start(&[&place[..], &["--set", "estimate.rate_mbps=10", "--set", "floor=3"]].concat());
+    let bytes = pattern();
+    assert!(bench.download(&bytes) == bytes);
+    let status = json(&roughlink(&["gateway", "stat", &name, "--json"]));
+    assert_eq!((&status["about"]["dry_run"], &status["packets"]["forbidden"]), (&true.into(), &0.into()));
+    assert_eq!(status["about"]["parameters"]["estimate"]["rate_mbps"], 10);
+    assert!(status["packets"]["rewritten"].as_u64().unwrap() > 0, "{status}");
+    signal(&gateway, "-INT");
+    output(gateway);
+}
+
+#[test]
+fn wrong_commands_say_how_to_go_on() {
+    for (args, expected) in [
+        (&["muniz", "--queue", "5", "--set", "flor=3"][..], "did you mean `floor`?"),
+        (&["muniz", "--queue", "5", "--set", "floor=0"], "`floor` must be"),
+        (&["muni", "--queue", "5"], "did you mean `muniz`?"),
+        (&["avoca-rx", "--queue", "5"], "--coverage"),
+        (&["muniz"], "--between"),
+        (&["muniz", "--queue", "65535"], "65535"),
+        (&["muniz", "--between", "eth0", "eth1", "--install"], "cannot be used with"),
+    ] {
+        let out = roughlink(&[&["gateway", "run"], args].concat());
+        assert_eq!(code(&out), 2, "{args:?}: {}", stderr(&out));
+        assert!(stderr(&out).contains(expected), "{args:?}: {}", stderr(&out));
+    }
+    let out = roughlink(&["gateway", "stat", "no-such-gateway"]);
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+}
+
+/// systemd, where it is installed, accepts the unit.
+#[test]
+fn unit_is_valid() {
+    let args =
+        ["gateway", "run", "avoca-rx", "--queue", "5", "--install", "--coverage", "/run/roughlink/coverage.sock"];
+    let out = roughlink(&[&args[..], &["--unit"]].concat());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let unit = stdout(&out);
+    assert!(unit.contains("gateway run avoca-rx --queue 5 --install") && !unit.contains("--unit"), "{unit}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roughlink-avoca-rx.service");
+    fs::write(&file, unit).unwrap();
+    match Command::new("systemd-analyze").arg("verify").arg(&file).output() {
+        Ok(out) => assert!(out.status.success() && stderr(&out).is_empty(), "{}", stderr(&out)),
+        Err(e) => eprintln!("skipped: systemd-analyze: {e}"),
+    }
+}
