@@ -1,9 +1,11 @@
 //! The command line interface: commands, arguments, help.
 
+pub(crate) mod agent;
 pub(crate) mod cc;
 pub(crate) mod gateway;
 pub(crate) mod link;
 
+use agent::Agent;
 use cc::CcCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gateway::GatewayCommand;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     /// List gateways, and run them on real packets.
     #[command(subcommand)]
     Gateway(GatewayCommand),
+    /// Report the coverage of a mobile link to gateways and algorithms (Linux).
+    Agent(Box<Agent>),
     /// List, print, check and copy scenarios.
     #[command(subcommand)]
     Scenario(ScenarioCommand),

@@ -1,5 +1,7 @@
 //! The commands.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod agent;
 pub(crate) mod cc;
 pub(crate) mod compare;
 pub(crate) mod completions;

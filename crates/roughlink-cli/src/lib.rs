@@ -67,6 +67,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Cc(CcCommand::Unload(args)) => commands::kernel::unload(&args),
         Command::Cc(CcCommand::Coverage(args)) => commands::kernel::coverage(&args),
         Command::Cc(CcCommand::Stat(args)) => commands::kernel::stat(&args),
+        #[cfg(target_os = "linux")]
+        Command::Agent(args) => commands::agent::agent(&args),
+        #[cfg(not(target_os = "linux"))]
+        Command::Agent(args) => commands::emulate::agent(&args),
         Command::Gateway(GatewayCommand::List(args)) => commands::gateway::list(&args),
         Command::Gateway(GatewayCommand::Run(args)) => commands::gateway::run(&args),
         Command::Gateway(GatewayCommand::Check(args)) => commands::gateway::check(&args),

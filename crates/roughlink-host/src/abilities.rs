@@ -34,7 +34,12 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     vec![
         ability("namespaces", emulate, "kernel nodes", of(&plain, NAMESPACE)),
         ability("tun", emulate, "packets between kernel nodes and links", of(&plain, DEVICE)),
-        ability("rootless", emulate, "kernel nodes without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
+        ability(
+            "rootless",
+            emulate,
+            "kernel nodes without root",
+            of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE)),
+        ),
         ability("real_time", &["emulate", "gateway"], "SCHED_FIFO, on time under load", of(&plain, FIFO)),
         ability("packet_socket", gateway, "run --between", of(&plain, PACKET_SOCKET)),
         ability("netfilter_queue", gateway, "run --queue", of(&plain, QUEUE)),

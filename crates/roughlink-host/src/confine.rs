@@ -9,13 +9,16 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl::{set_keepcaps, set_no_new_privs};
 use nix::sys::resource::{Resource, setrlimit};
-use nix::unistd::{User, getuid, initgroups, setresgid, setresuid};
+use nix::unistd::{Group, User, getuid, initgroups, setresgid, setresuid};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
 
 /// Capability that a confined program keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +50,17 @@ pub fn confine(user: &str, kept: KeptRight) -> Result<Vec<String>, HostError> {
     caps::set(None, CapSet::Permitted, &held).map_err(failed)?;
     set_no_new_privs().map_err(HostError::errno("forbid new privileges"))?;
     Ok([without_files()?, with_few_calls()?].into_iter().flatten().collect())
+}
+
+/// Lets the members of a group read and write a file, and nobody else but its owner.
+///
+/// # Errors
+/// Returns an error if there is no such group, or if this user may not give it the file.
+pub fn share_with_group(file: &Path, group: &str) -> io::Result<()> {
+    let group = Group::from_name(group)?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("unknown group `{group}`")))?;
+    chown(file, None, Some(group.gid.as_raw()))?;
+    fs::set_permissions(file, Permissions::from_mode(0o660))
 }
 
 fn become_user(name: &str, keep: &CapsHashSet) -> Result<(), HostError> {

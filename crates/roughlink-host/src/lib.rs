@@ -15,7 +15,7 @@
 //! | `attached`, `offload` | attached existing devices |
 //! | `nfqueue`, `netlink` | netfilter queues; messages to and from the kernel |
 //! | `rules` | rules that send packets to netfilter queues |
-//! | `coverage` | link events from an agent |
+//! | `coverage`, `link_watch` | link events from an agent; the state of a device, for agents |
 //! | `confine`, `cleanup` | least rights of a program, and cleanup after it |
 //! | `socket_option` | socket options that no library offers: the only unsafe code |
 //! | `snooping` | membership reports, which the switch forwards only to multicast routers |
@@ -62,6 +62,7 @@ mod frames;
 pub mod inside;
 mod ip;
 mod leftovers;
+mod link_watch;
 mod live;
 mod mac;
 mod middlebox;
@@ -87,7 +88,7 @@ mod verdict;
 pub use abilities::{Ability, abilities};
 pub use block::{AddressBlock, BlockReservation};
 pub use cleanup::{Cleanup, CleanupPlan};
-pub use confine::{KeptRight, confine};
+pub use confine::{KeptRight, confine, share_with_group};
 pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel, paces};
 pub use coverage::{CoverageMessage, CoverageSource};
 pub use device::Device;
@@ -95,6 +96,7 @@ pub use emulation::{EmulatedHost, Emulation, EmulationResults, EmulationSettings
 pub use error::{HostError, LostDevice, Operation, UnfitReason};
 pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
+pub use link_watch::{DeviceState, LinkWatch};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
 pub use middlebox::{GatewayOnPath, Middlebox, Passage, Path, Place};
 pub use namespace::{Namespace, become_root, is_allowed};

@@ -25,6 +25,7 @@ use roughlink_host::{HostError, Launcher, Output, Program, directories};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use running::run;
+pub(crate) use running::time;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 

@@ -178,6 +178,24 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<(), Failure> {
     Ok(pinned.set_coverage(args.coverage == OnOffArg::On)?)
 }
 
+/// Coverage state of an algorithm in the kernel.
+#[derive(Debug)]
+pub(crate) struct CoverageSwitch(Pinned);
+
+impl CoverageSwitch {
+    /// Finds the algorithm `name`.
+    pub(crate) fn new(name: &str) -> Result<Self, Failure> {
+        let pinned = Pinned::find(name)?;
+        // Fails for algorithms without such a state.
+        pinned.set_coverage(true)?;
+        Ok(CoverageSwitch(pinned))
+    }
+
+    pub(crate) fn set(&self, is_on: bool) -> Result<(), Failure> {
+        Ok(self.0.set_coverage(is_on)?)
+    }
+}
+
 pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name)?;
     if !args.follow {

@@ -1,5 +1,6 @@
-//! `roughlink emulate`, `link`, `shell`, and `gateway` on real packets, on systems other than Linux.
+//! `roughlink emulate`, `link`, `shell`, `agent`, and `gateway` on real packets, on systems other than Linux.
 
+use crate::args::agent::Agent;
 use crate::args::gateway::{GatewayRun, GatewayStat};
 use crate::args::link::LinkArgs;
 use crate::args::{Emulate, ListArgs, ShellAt};
@@ -28,6 +29,10 @@ pub(crate) fn shell(_: &ShellAt) -> Result<(), Failure> {
 }
 
 pub(crate) fn run_gateway(_: &GatewayRun) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn agent(_: &Agent) -> Result<(), Failure> {
     refused()
 }
 

@@ -29,6 +29,20 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
     refused()
 }
 
+/// Coverage state of an algorithm in the kernel: there is none.
+#[derive(Debug)]
+pub(crate) enum CoverageSwitch {}
+
+impl CoverageSwitch {
+    pub(crate) fn new(_: &str) -> Result<Self, Failure> {
+        Err(unsupported().into())
+    }
+
+    pub(crate) fn set(&self, _: bool) -> Result<(), Failure> {
+        match *self {}
+    }
+}
+
 fn refused() -> Result<(), Failure> {
     Err(unsupported().into())
 }

@@ -3,6 +3,9 @@
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "few tests emulate")]
 pub mod emulated;
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "few tests run programs on a path")]
+pub mod path;
 
 use serde_json::Value;
 use std::path::Path;

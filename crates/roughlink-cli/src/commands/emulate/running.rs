@@ -244,7 +244,7 @@ fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn
     }
 }
 
-fn time(option: &str, text: &str) -> Result<Time, LabError> {
+pub(crate) fn time(option: &str, text: &str) -> Result<Time, LabError> {
     text.parse().map_err(|e: UnitError| LabError::Usage {
         message: format!("{option} {text}: {e}"),
         help: "write a time with its unit, such as '1 ms'".into(),
