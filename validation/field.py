@@ -3,14 +3,18 @@
 
 Experiments (`--only NAME`, several times):
 
-speed    Packets per second of one processor. A generator sends both directions of 40 TCP connections as fast as
-         possible. `bridge.c` forwards between two devices without looking at packets, `accept.c` accepts at a netfilter
-         queue; the gateway does its work at the same place. Rounds alternate.
-latency  Round trips of one byte over an idle connection through the same four programs, in alternating rounds.
-kills    The gateway at netfilter queues is killed (SIGKILL) 50 times under traffic. Traffic must go on, and neither
-         rules nor sockets may remain.
-home     Two downloads with Linux at the ends over an emulated home power line, and a stream of small datagrams like a
-         voice call; without a gateway, with `mizutani` and with `muniz`, beside the simulation of the same network.
+- `speed`: packets per second of one processor. A generator sends both directions of 40 TCP connections as fast as
+  possible. `bridge.c` forwards between two devices without looking at packets. `accept.c` accepts packets at a netfilter
+  queue. A gateway works at the same two places.
+- `latency`: round trips of one byte over an idle connection through the same four programs.
+- `kills`: the gateway at netfilter queues is killed (SIGKILL) 50 times under traffic. Traffic must go on, and neither
+  rules nor sockets may remain.
+- `home`: two downloads over an emulated home power line, with Linux at the ends, and a stream of small datagrams like a
+  voice call. Without a gateway, with `mizutani` and with `muniz`, beside the simulation of the same network.
+- `train`: a download to a train through outages of 1 to 60 s, with emulated coverage. Plain Linux, `avoca-rx` on the
+  train, `avoca` in the server's kernel, and both, beside the simulation. `avoca` needs `make kernel`.
+
+Rounds of programs that are compared alternate.
 
 All of it runs in namespaces for processes, mounts and the network that the kernel removes with the script. Needs root,
 a C compiler and iperf3; exit code 3 without them. `--page` writes the tables into docs/validation/field.md.
@@ -25,7 +29,7 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from pathlib import Path
 
@@ -37,7 +41,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "validation" / "field.md"
 WORK = Path("/run/field")
 INSIDE = "--inside"
-EXPERIMENTS = ("speed", "latency", "kills", "home")
+EXPERIMENTS = ("speed", "latency", "kills", "home", "train")
 GATEWAY = "muniz"
 
 
@@ -108,7 +112,8 @@ def forwarder(o, kind: str):
         running = program("m", [WORK / "bridge", "toa", "tob"])
     elif kind == "accept":
         for way in ("-i", "-o"):
-            sh(f"ip netns exec m iptables -t mangle -A FORWARD {way} toa -p tcp -j NFQUEUE --queue-num 5 --queue-bypass")
+            sh(f"ip netns exec m iptables -t mangle -A FORWARD {way} toa -p tcp -j NFQUEUE --queue-num 5 "
+               "--queue-bypass")
         running = program("m", [WORK / "accept", "5"])
     else:
         place = ["--between", "toa", "tob"] if between else ["--queue", "5", "--install", "--inside", "toa"]
@@ -168,29 +173,13 @@ def speed(o) -> dict:
             for kind, all in rates.items()}
 
 
-ECHO = """
-import socket, sys
-s = socket.create_server((sys.argv[1], 7)); s.settimeout(60)
-c, _ = s.accept(); c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-while d := c.recv(1): c.sendall(d)
-"""
-PING = """
-import socket, sys, time, json
-c = socket.create_connection((sys.argv[1], 7), 20); c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-all = []
-for _ in range(int(sys.argv[2])):
-    t = time.perf_counter_ns(); c.sendall(b"x"); c.recv(1); all.append(time.perf_counter_ns() - t); time.sleep(0.0005)
-print(json.dumps(all))
-"""
-
-
 def latency(o) -> dict:
     """Returns p50 and p99 of a round trip, us, by program; `direct` is the kernel alone."""
-    all = {}
+    all, ends = {}, [sys.executable, str(HERE / "field" / "ends.py")]
     for _ in range(o.rounds):
         for kind in ("bridge", "gateway between devices", "accept", "gateway at a queue"):
-            with forwarder(o, kind) as (path, _), program("b", [sys.executable, "-c", ECHO, path.address]):
-                ping = ["ip", "netns", "exec", "a", sys.executable, "-c", PING, path.address, "2000"]
+            with forwarder(o, kind) as (path, _), program("b", [*ends, "echo", path.address]):
+                ping = ["ip", "netns", "exec", "a", *ends, "ping", path.address, "2000"]
                 done = subprocess.run(ping, capture_output=True, text=True)
                 if done.returncode != 0:
                     raise Failed(f"{kind}: {done.stderr}")
@@ -207,7 +196,7 @@ def rules() -> str:
 
 
 def kills(o) -> dict:
-    """Kills the gateway under traffic; returns what went wrong."""
+    """Kills the gateway under traffic; returns the number of kills and of faults."""
     path = Path2(routes=True)
     with program("b", ["iperf3", "-s", "-1"]):
         client = subprocess.Popen(["ip", "netns", "exec", "a", "iperf3", "-c", path.address, "-R", "-b", "50M", "-t",
@@ -285,14 +274,6 @@ def home_network() -> None:
     sh("ip netns exec router sysctl -qw net.ipv4.ip_forward=1")
 
 
-CALL = """
-import socket, sys, time, struct
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
-    s.sendto(struct.pack("d", time.monotonic()) + bytes(164), ("10.9.9.2", 9)); time.sleep(0.02)
-"""
-
-
 def home_run(o, kind: str, cc: str) -> dict:
     """Returns rates, Jain's index and the delay of the call in the emulated home."""
     home_network()
@@ -327,15 +308,12 @@ def home_run(o, kind: str, cc: str) -> dict:
 
 def call(o) -> list[float]:
     """Receives the call's datagrams in the house while the downloads run; returns their delays, ms."""
-    receive = ("import socket,struct,time,json\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
-               "s.bind(('10.9.9.2',9));s.settimeout(7);a=[]\n"
-               "try:\n while True:\n  d=s.recv(999);a.append((time.monotonic()-struct.unpack('d',d[:8])[0])*1e3)\n"
-               "except TimeoutError: print(json.dumps(a))\n")
-    receiver = subprocess.Popen(["ip", "netns", "exec", "house", sys.executable, "-c", receive],
-                                stdout=subprocess.PIPE, text=True)
+    ends = [sys.executable, str(HERE / "field" / "ends.py")]
+    receiver = subprocess.Popen(["ip", "netns", "exec", "house", *ends, "listen", "10.9.9.2"], stdout=subprocess.PIPE,
+                                text=True)
     time.sleep(5)
     seconds = o.home_seconds - 15
-    subprocess.run(["ip", "netns", "exec", "japan", sys.executable, "-c", CALL, str(seconds)], check=True)
+    subprocess.run(["ip", "netns", "exec", "japan", *ends, "call", "10.9.9.2", str(seconds)], check=True)
     delays = json.loads(receiver.communicate()[0])
     if len(delays) < 10 * seconds:
         raise Failed(f"only {len(delays)} datagrams of the call arrived")
@@ -371,6 +349,102 @@ def home(o) -> list[dict]:
     return rows
 
 
+TRAIN = """
+duration = "{end} s"
+node = [{{ name = "server" }}, {{ name = "train" }}]
+tcp = {{ stack = "linux", cc = "cubic" }}
+[[link]]
+name = "air"
+between = ["server", "train"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+queue = "100 pkt"
+[[gateway]]
+name = "agent"
+node = "train"
+kind = "none"
+[[coverage]]
+name = "line"
+link = "air"
+associate = "500 ms"
+configure = "1 s"
+notice = "10 ms"
+warning = "1 s"
+timetable = [{{ arrive = "0 s", depart = "15 s" }}, {{ arrive = "{back} s", depart = "{last} s" }}]
+"""
+DOWNLOAD = '[[flow]]\nname = "download"\nkind = "bulk"\nfrom = "server"\nto = "train"\nstart = "2 s"\n'
+# Algorithm of the sender and gateway on the train.
+REMEDIES = {"plain cubic": ("cubic", False), "plain bbr": ("bbr", False), "avoca-rx, cubic": ("cubic", True),
+            "avoca-rx, bbr": ("bbr", True), "avoca": ("avoca", False), "avoca-rx and avoca": ("avoca", True)}
+
+
+def train(o) -> list[dict]:
+    rows = []
+    with loaded(o) as there:
+        for outage in o.outages:
+            scenario = TRAIN.format(back=15 + outage, last=15 + outage + 20, end=15 + outage + 21)
+            (WORK / "train.toml").write_text(scenario)
+            (WORK / "simulated.toml").write_text(scenario + DOWNLOAD)
+            for name, (cc, gateway) in REMEDIES.items():
+                if cc not in there:
+                    print(f"skipped: {name}: the kernel has no {cc}", file=sys.stderr)
+                    continue
+                cli.progress(f"train: {outage} s, {name}")
+                rows.append({"outage": outage, "remedy": name, "emulated": train_run(o, outage, cc, gateway),
+                             "simulated": train_simulated(o, cc, gateway)})
+    return rows
+
+
+@contextlib.contextmanager
+def loaded(o):
+    """Loads `avoca` during the block, if the program can; yields the algorithms of the kernel."""
+    done = subprocess.run([o.roughlink, "cc", "load", "avoca", "--pin"], capture_output=True, text=True)
+    try:
+        yield Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    finally:
+        if done.returncode == 0:
+            subprocess.run([o.roughlink, "cc", "unload", "avoca"], capture_output=True)
+
+
+def train_run(o, outage: int, cc: str, gateway: bool) -> dict:
+    seconds = 15 + outage + 20
+    started = WORK / "started"
+    started.unlink(missing_ok=True)
+    words = [o.roughlink, "emulate", WORK / "train.toml", "--quiet", "--max-lateness", "10 s", "--until", "train",
+             "--exec", "server", "--", sys.executable, HERE / "field" / "server.py", started,
+             "--exec", "train", "--", sys.executable, HERE / "field" / "train.py", o.roughlink,
+             WORK / "train.toml", seconds, cc, int(gateway)]
+    emulation = subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with contextlib.ExitStack() as stack:
+        # At the nodes, /sys has no algorithms, so the server's agent runs outside.
+        while cc == "avoca" and not started.exists() and emulation.poll() is None:
+            time.sleep(0.005)
+        if cc == "avoca":
+            agent = [o.roughlink, "agent", "--replay", WORK / "train.toml", "--socket", WORK / "server.sock", "--avoca",
+                     "avoca"]
+            running = subprocess.Popen([str(w) for w in agent], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(running.wait)
+            stack.callback(running.terminate)
+        stdout, stderr = emulation.communicate()
+    found = next((line for line in stdout.splitlines() if '"waits"' in line), None)
+    if found is None:
+        raise Failed(f"{stdout}\n{stderr}")
+    result = json.loads(found[found.index("{"):])
+    return {"mb": result["bytes"] / 1e6, "wait_s": result["waits"][-1] if result["waits"] else None}
+
+
+def train_simulated(o, cc: str, gateway: bool) -> dict:
+    sets = [f"flow.download.cc={cc}", *(["gateway.agent.kind=avoca-rx"] if gateway else [])]
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        words = [str(o.roughlink), "sweep", str(WORK / "simulated.toml"), "--replicas", "1", "--metric", "resume_s",
+                 "--metric", "covered_mb", "--json", "--quiet", "-o", folder, *(w for s in sets for w in ("--set", s))]
+        done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(done.stderr)
+    cells = {cell["metric"]: cell["measured"] for cell in json.loads(done.stdout)["cells"]}
+    return {"mb": cells.get("covered_mb"), "wait_s": cells.get("resume_s")}
+
+
 def table(heading: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [heading, ["---"] * len(heading), *rows])
 
@@ -399,6 +473,12 @@ def text(results: dict) -> str:
                 rows.append([row["cc"], row["gateway"], where, f"{r['rates'][0]:.1f} + {r['rates'][1]:.1f}",
                              f"{r['jain']:.3f}", delay])
         parts.append(table(["ends", "gateway", "", "Mbit/s", "Jain's index", "delay p50 / p99, ms"], rows))
+    if found := results.get("train"):
+        number = lambda x, digits: "-" if x is None else f"{x:.{digits}f}"
+        rows = [[f"{row['outage']} s", row["remedy"], *(number(row[where][key], digits)
+                 for key, digits in (("wait_s", 2), ("mb", 0)) for where in ("emulated", "simulated"))]
+                for row in found]
+        parts.append(table(["outage", "remedy", "wait, emulated, s", "simulated", "MB, emulated", "simulated"], rows))
     return "\n\n".join(parts)
 
 
@@ -421,6 +501,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3, metavar="S", help="length of a flood (default 3)")
     parser.add_argument("--home-seconds", type=int, default=45, metavar="S", help="length of a download (default 45)")
     parser.add_argument("--kills", type=int, default=50, metavar="N", help="number of kills (default 50)")
+    parser.add_argument("--outages", type=int, nargs="+", default=[1, 5, 20, 60], metavar="S",
+                        help="outages of `train` (default 1 5 20 60)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/validation/field.md")
     parser.add_argument(INSIDE, action="store_true", help="the part inside the namespaces, for the script itself")

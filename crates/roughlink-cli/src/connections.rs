@@ -1,5 +1,5 @@
 //! Connections of an HTTP server: a limited number at a time, each for one request that must arrive soon. All programs
-//! that reach the address can connect. They must not use up the descriptors of the process, nor block others for long.
+//! that reach the address can connect. The limits keep them from using up descriptors and from blocking others for long.
 //! Connections beyond [`MAX_CONNECTIONS`] wait in the kernel, where they use no descriptor of this process.
 
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
-//! Status of a program that runs for a long time, by HTTP over a Unix socket in [`FOLDER`]: `/status` has all details in
-//! JSON, `/metrics` the counters for Prometheus (OpenMetrics). `curl --unix-socket` reads both. A thread of ordinary
-//! priority serves them and asks the loop of the program for its status.
+//! Status of a running program, by HTTP over a Unix socket in [`FOLDER`]. `/status` has all details in JSON, `/metrics`
+//! the counters for Prometheus (OpenMetrics); `curl --unix-socket` reads both. A thread of ordinary priority serves them
+//! and requests the status from the loop of the program.
 
 use crate::connections::{self, listen};
 use crate::failure::Failure;
@@ -88,7 +88,7 @@ impl BoundService {
     pub(crate) fn serve<S: ServiceStatus>(self) -> Result<StatusRequests<S>, Failure> {
         let failed = |e: io::Error| Failure::Machine(format!("cannot serve the status: {e}"), None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (ask, asked) = sync_channel(connections::MAX_CONNECTIONS);
+        let (ask, requests) = sync_channel(connections::MAX_CONNECTIONS);
         thread::spawn(move || {
             runtime.block_on(async move {
                 let router = router::<S>(ask);
@@ -107,7 +107,7 @@ impl BoundService {
                 join(local, remote).await;
             });
         });
-        Ok(StatusRequests(asked))
+        Ok(StatusRequests(requests))
     }
 }
 
@@ -126,7 +126,7 @@ fn router<S: ServiceStatus>(ask: SyncSender<oneshot::Sender<S>>) -> Router {
 }
 
 async fn status<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S>>>) -> Response {
-    match asked(&ask).await {
+    match request_status(&ask).await {
         Ok(status) => match serde_json::to_vec(&status) {
             Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
             Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
@@ -136,7 +136,7 @@ async fn status<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S
 }
 
 async fn metrics<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S>>>) -> Response {
-    let status = match asked(&ask).await {
+    let status = match request_status(&ask).await {
         Ok(status) => status,
         Err(refusal) => return refusal,
     };
@@ -149,8 +149,8 @@ async fn metrics<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<
     }
 }
 
-/// Asks the loop for its status.
-async fn asked<S>(ask: &SyncSender<oneshot::Sender<S>>) -> Result<S, Response> {
+/// Requests the status from the loop.
+async fn request_status<S>(ask: &SyncSender<oneshot::Sender<S>>) -> Result<S, Response> {
     let refused = |why: &'static str| Err((StatusCode::SERVICE_UNAVAILABLE, why).into_response());
     let (send, receive) = oneshot::channel();
     match ask.try_send(send) {

@@ -82,7 +82,7 @@ pub(crate) fn probe(rootless: bool) {
         Ok(here) => (
             here.within(open_packet_socket).and_then(|opened| opened),
             Device::queue(here, UNUSED_QUEUE).map(drop),
-            // Without a namespace of its own, the check would change the machine's rules.
+            // Rules of the machine itself must not change.
             match &namespace {
                 Ok(space) => QueueRules { queue: UNUSED_QUEUE, inside: None }.install(space).map(drop),
                 Err(_) => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),

@@ -1,5 +1,5 @@
-//! State of a network device as an agent needs it: carrier, addresses and routes. Messages of rtnetlink(7) only say that
-//! something has changed; `ip` then tells what.
+//! Carrier, addresses and routes of a network device, for agents. A message of rtnetlink(7) only shows that something has
+//! changed; the state then comes from `ip`.
 
 use crate::error::HostError;
 use crate::ip::ip_json;

@@ -1,6 +1,6 @@
 //! Elements on the path of packets between two sides, such as gateways: between two Ethernet devices, or at two
-//! netfilter queues of a router or host. Both places look the same to the element. Port 0 has the packets of the inner
-//! side, which travel outward, and port 1 those of the outer side.
+//! netfilter queues of a router or host. Both places look the same to the element. Packets of port 0 come from the inner
+//! side and travel outward; packets of port 1 come from the outer side.
 //!
 //! Between two devices, this program is the only path: no packet passes before it starts and after it ends. At queues,
 //! the kernel forwards packets itself while no program reads them (`--queue-bypass`).
@@ -20,7 +20,7 @@ use roughlink_core::wire::Datagram;
 pub trait Middlebox {
     /// Processes a frame or datagram, which it may change in place.
     fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage;
-    /// Appends the next frame or datagram of the element itself to `bytes` and returns its direction, if there is one.
+    /// Appends the next frame or datagram that the element sends to `bytes`, and returns its direction.
     fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading>;
     /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
@@ -46,7 +46,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Opens two Ethernet devices of a namespace, which nothing else connects.
+    /// Opens two Ethernet devices of a namespace. No bridge may connect them.
     ///
     /// # Errors
     /// Returns an error if a device is missing or unfit, or if the permission is missing.
@@ -57,8 +57,8 @@ impl Place {
         Ok(Place { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet })
     }
 
-    /// Opens two netfilter queues of a namespace: `outward` has the packets of the inner side, `inward` those of the
-    /// outer side.
+    /// Opens two netfilter queues of a namespace. Packets from the inner side are in `outward`, packets to it in
+    /// `inward`.
     ///
     /// # Errors
     /// Returns an error if another program reads a queue, or if the permission is missing.
@@ -96,8 +96,8 @@ impl Path {
         self.packets.devices().iter().filter_map(|device| device.dropped(namespace)).sum()
     }
 
-    /// Waits for packets or timers, for at most 20 ms, and passes what has arrived through `middlebox`. Returns the
-    /// time.
+    /// Waits for packets or timers, for at most 20 ms. Passes the packets that have arrived through `middlebox`. Returns
+    /// the time.
     ///
     /// # Errors
     /// Returns an error if a device no longer exists or cannot be read.

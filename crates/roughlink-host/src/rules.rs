@@ -1,6 +1,6 @@
-//! Rules that send TCP segments to the two netfilter queues of a middlebox. They are in a table of nftables or, where
-//! nftables or its `queue` statement is missing, in the tables `mangle` of iptables and ip6tables. All bear the number
-//! of the first queue in their name or comment, so that they can be found and removed.
+//! Rules that send TCP segments to the two netfilter queues of a middlebox: a table of nftables. If nftables or its
+//! `queue` statement is missing, the rules are in the tables `mangle` of iptables and ip6tables. The number of the first
+//! queue is in the name of the table or in the comments of the rules, by which they are found and removed.
 //!
 //! A rule lets packets pass if no program reads its queue, and excludes packets with the mark [`MARK`], which the
 //! middlebox sends itself.

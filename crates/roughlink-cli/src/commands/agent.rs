@@ -1,8 +1,8 @@
 //! `roughlink agent`: reports coverage to gateways and to `avoca` in the kernel.
 //!
-//! Threads watch the sources and pass what they see to one loop. The loop keeps the state of the link, publishes events
-//! at a socket and switches the algorithms. A program that connects first gets the present state. The rules by which
-//! coverage begins and ends are those of a scenario ([`roughlink_core::cc::coverage`]).
+//! Each source has a thread, which sends its observations to one loop. The loop keeps the state of the link, publishes
+//! events at a socket and switches the algorithms. A program that connects first gets the present state. Coverage begins
+//! and ends by the same rules as in a scenario ([`roughlink_core::cc::coverage`]).
 
 mod sources;
 mod state;

@@ -29,7 +29,7 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
     refused()
 }
 
-/// Coverage state of an algorithm in the kernel: there is none.
+/// Coverage state of an algorithm in the kernel. No value exists without these algorithms.
 #[derive(Debug)]
 pub(crate) enum CoverageSwitch {}
 

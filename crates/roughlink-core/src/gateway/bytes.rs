@@ -2,8 +2,9 @@
 //!
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
-//! Checksums must be complete, not left for the network card. They are not verified: a wrong one stays wrong. Windows
-//! only become smaller, and those of signed and multipath segments stay as they are, whatever the gateway requests.
+//! Checksums must be complete, not left for the network card. The adapter does not verify them: a wrong one stays wrong.
+//! It makes windows only smaller, and does not change windows of signed and multipath segments, even if the gateway
+//! requests it.
 //!
 //! A table of conversations numbers the flows for the gateway. Of each phase it has at most [`MAX_CONVERSATIONS`]; the
 //! gateway knows a conversation that was forgotten and returns as a new flow.

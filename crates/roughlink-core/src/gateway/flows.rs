@@ -280,10 +280,14 @@ impl<S: Default> Flows<S> {
     }
 
     fn on_other(&mut self, now: Time, heading: Heading, key: FlowKey, s: &Segment) -> Option<Id> {
-        if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
-            return self.establish(now, id);
-        }
         let id = Id::new(key);
+        if let Some(third) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
+            // In a simultaneous open (RFC 9293 section 3.5), both ends complete a handshake of the same connection.
+            if !self.map.get(&id).is_some_and(|flow| flow.has_numbers_of(&self.map[&third])) {
+                return self.establish(now, third);
+            }
+            self.take(&third);
+        }
         let flow = self.map.get(&id);
         if flow.is_some_and(|f| f.admits(heading, s)) {
             return Some(id);

@@ -1,4 +1,4 @@
-//! State of the link as an agent knows it.
+//! State of the link, derived from its events.
 
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::cc::coverage::{Coverage, Level, Rules};

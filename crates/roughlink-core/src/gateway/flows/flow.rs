@@ -201,6 +201,12 @@ impl<S> WatchedFlow<S> {
         fits && heading == self.opener && self.admits(heading, s)
     }
 
+    /// Returns true if both flows have the same initial sequence numbers: they are one connection.
+    pub(super) fn has_numbers_of(&self, other: &Self) -> bool {
+        let first = |end: &FlowEnd| end.syn_range.map(|(first, _)| first);
+        self.ends.iter().zip(&other.ends).all(|(own, its)| first(own).is_some() && first(own) == first(its))
+    }
+
     pub(super) fn establish(&mut self, now: Time, p: &Params, counters: &mut FlowTableCounters) {
         let rtt = now.saturating_sub(self.answered_syn_at.expect("the third segment follows the second"));
         self.rtt = Some(rtt.clamp(Time::from_millis(p.min_rtt_ms), Time::from_millis(p.max_rtt_ms)));

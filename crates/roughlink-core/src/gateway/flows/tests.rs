@@ -167,6 +167,25 @@ fn reused_ports_start_a_new_flow() {
     assert_eq!(stats(&mut b).counters.replaced, 1);
 }
 
+/// Both ends send a SYN, and each answers that of the other: one flow, which keeps its window.
+#[test]
+fn simultaneous_open_is_one_flow() {
+    let mut b = bench();
+    let key = key_of(0);
+    let syn = |key, seq, ack, f| Segment { flags: f, seq, ack, syn: Some(SynOptions::default()), ..Segment::new(key) };
+    b.pass(Heading::Inward, syn(key, 70, 0, flags::SYN));
+    b.pass(Heading::Outward, syn(key.reversed(), 7, 0, flags::SYN));
+    b.wait(20);
+    b.pass(Heading::Outward, syn(key.reversed(), 7, 71, flags::SYN | flags::ACK));
+    b.pass(Heading::Inward, syn(key, 70, 8, flags::SYN | flags::ACK));
+    b.wait(20);
+    let ack = |key, seq, ack| Segment { flags: flags::ACK, seq, ack, window: 500, ..Segment::new(key) };
+    b.pass(Heading::Outward, ack(key.reversed(), 8, 71));
+    b.pass(Heading::Inward, ack(key, 71, 8));
+    let s = stats(&mut b);
+    assert_eq!((s.flows.len(), s.counters.established, s.counters.replaced), (1, 1, 0));
+}
+
 #[test]
 fn silence_makes_a_flow_inactive() {
     for (ms, silence) in [(100, 1_000), (500, 2_000)] {

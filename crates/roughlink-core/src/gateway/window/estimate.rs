@@ -1,11 +1,11 @@
-//! Estimate of the modem's state where no modem reports it: on real interfaces, whose kernels know nothing about the
-//! queue in a modem behind them, and nothing per flow. This is ours, not the paper's.
+//! Estimate of the modem's state for real interfaces, where no modem reports it. A kernel has no counters of the queue
+//! in a modem behind its interface, nor of the packets of each flow. The paper has no such estimate.
 //!
-//! - **Backlog of a flow.** A gateway sees which inward bytes were acknowledged. By Little's law, of n outstanding SDUs
-//!   n (1 - base/RTT) wait, where RTT is the time from a segment to its acknowledgment, both seen at the gateway, and
-//!   `base` the smallest of all flows. A modem delivers all SDUs of a PDU at once, but their acknowledgments follow one
-//!   by one, so n is the fewest outstanding SDUs within a cycle. The estimate includes SDUs that wait beyond the modem,
-//!   and those that wait because other traffic uses the medium.
+//! - **Backlog of a flow.** n inward SDUs have passed the gateway and are not acknowledged. The inward RTT is the time
+//!   from a segment to its acknowledgment, both at the gateway; `base` is the smallest of all flows. By Little's law,
+//!   n (1 - base/RTT) of these SDUs wait. A modem delivers all SDUs of a PDU at once, but their acknowledgments follow
+//!   one by one. So n is the smallest number within a cycle. The estimate includes SDUs that wait beyond the modem, and
+//!   those that wait because other traffic uses the medium.
 //! - **Rate of the link.** The largest rate of acknowledged SDUs in an interval of [`BIN`], of the latest [`BINS`]
 //!   intervals with traffic. Flows may exceed it by [`PROBE`], so that the estimate can grow. Until the first interval
 //!   has passed nothing is known, and no window changes.
