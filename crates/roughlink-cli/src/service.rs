@@ -131,14 +131,14 @@ async fn status<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S
             Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
             Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
         },
-        Err(refusal) => refusal,
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     }
 }
 
 async fn metrics<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<S>>>) -> Response {
     let status = match request_status(&ask).await {
         Ok(status) => status,
-        Err(refusal) => return refusal,
+        Err(why) => return (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
     };
     let mut registry = Registry::with_prefix("roughlink");
     status.register(&mut registry);
@@ -149,19 +149,18 @@ async fn metrics<S: ServiceStatus>(State(ask): State<SyncSender<oneshot::Sender<
     }
 }
 
-/// Requests the status from the loop.
-async fn request_status<S>(ask: &SyncSender<oneshot::Sender<S>>) -> Result<S, Response> {
-    let refused = |why: &'static str| Err((StatusCode::SERVICE_UNAVAILABLE, why).into_response());
+/// Requests the status from the loop; returns the reason if there is no answer.
+async fn request_status<S>(ask: &SyncSender<oneshot::Sender<S>>) -> Result<S, &'static str> {
     let (send, receive) = oneshot::channel();
     match ask.try_send(send) {
         Ok(()) => {}
-        Err(TrySendError::Full(_)) => return refused("too many requests"),
-        Err(TrySendError::Disconnected(_)) => return refused("the program ends"),
+        Err(TrySendError::Full(_)) => return Err("too many requests"),
+        Err(TrySendError::Disconnected(_)) => return Err("the program ends"),
     }
     match timeout(PATIENCE, receive).await {
         Ok(Ok(status)) => Ok(status),
-        Ok(Err(_)) => refused("the program ends"),
-        Err(_) => refused("the program is too busy"),
+        Ok(Err(_)) => Err("the program ends"),
+        Err(_) => Err("the program is too busy"),
     }
 }
 

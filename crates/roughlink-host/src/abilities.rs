@@ -101,7 +101,7 @@ pub(crate) fn probe(rootless: bool) {
         println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
     }
     // Last, because it cannot be undone.
-    let missing = confine("nobody", KeptRight::Nothing).map_or_else(|e| vec![e.with_cause()], |missing| missing);
+    let missing = confine("nobody", KeptRight::Nothing).unwrap_or_else(|e| vec![e.with_cause()]);
     println!("{CONFINEMENT}={}", missing.join("; ").replace('\n', " "));
 }
 
