@@ -25,8 +25,8 @@
 //!
 //! **End-to-end semantics.** An acknowledgment means that the proxy has the data, not the other host. If the proxy
 //! stops, this data is lost. Call [`Proxy::reset_all`] before an orderly stop, so that both hosts notice. After a crash,
-//! a new proxy resets a connection with its first segment: the sender gets a reset, and the other host a bare
-//! acknowledgment outside its window. That host must answer it (RFC 9293 section 3.10.7.4), and its answer is reset.
+//! a new proxy resets a connection with its first segment: the sender gets a reset, and the other host a SYN-ACK. That
+//! host must acknowledge it (RFC 5961 section 4.2), and its acknowledgment is reset.
 //! A host whose connection passes a reset may lose data that it has received but not yet read from the proxy.
 //!
 //! **Memory.** A connection stores at most four buffers: two of [`Params::buffer`] and two of [`Params::lan_buffer`],
@@ -67,7 +67,7 @@ pub use params::{Params, PepError, ProxyConfig, UnknownSegments};
 use crate::conversations::ConversationTable;
 use crate::gateway::Heading;
 use crate::gateway::bytes::LinkHeader;
-use crate::packet::Packet;
+use crate::packet::{Packet, SideContent, SynOptions, flags};
 use crate::tcp::{
     ANSWER_LIMIT, MAX_ANSWERS, Numbers, PathMtus, RateLimit, Stream, TcpConfig, TimeWait, TimeWaits, fit_to_mtu,
 };
@@ -371,7 +371,8 @@ impl Proxy {
     fn send_segment(&mut self, heading: Heading, addresses: &Addresses, segment: &Packet, link: Option<&LinkHeader>) {
         let mut datagram = Vec::new();
         let (_, fields) = self.paths.segment_limits(addresses.ip.addresses()[1]);
-        let encoded = wire::encode_with(fields, segment, None, addresses, &[][..], &mut datagram);
+        let side = segment.is(flags::SYN).then_some(SideContent::Syn(SynOptions::default()));
+        let encoded = wire::encode_with(fields, segment, side.as_ref(), addresses, &[][..], &mut datagram);
         debug_assert_eq!(encoded, Ok(()), "a TCP segment has a form on the wire");
         self.send_datagram(heading, datagram, link);
     }

@@ -282,7 +282,10 @@ fn answers_to_unknown_segments_are_limited() {
     proxy.wake(S(1));
     let segment = BareSegment::new(addresses(), flags::ACK, 5, 6);
     assert_eq!(pass(&mut proxy, S(1), Heading::Outward, &segment.bytes()), ProxyVerdict::Consumed);
-    assert_eq!(headers(&mut proxy, S(1)), [(Heading::Inward, flags::RST, 6, 0), (Heading::Outward, flags::ACK, 5, 6)]);
+    assert_eq!(
+        headers(&mut proxy, S(1)),
+        [(Heading::Inward, flags::RST, 6, 0), (Heading::Outward, flags::SYN | flags::ACK, 5, 6)]
+    );
 }
 
 /// Appends options to a SYN.

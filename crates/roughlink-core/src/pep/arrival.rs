@@ -221,12 +221,10 @@ impl Proxy {
         if !self.answer_unknown(arrival, d) || d.packet.flags & (flags::SYN | flags::ACK) != flags::ACK {
             return ProxyVerdict::Consumed;
         }
-        // The other host may wait for data without end. An acknowledgment outside its window makes it answer, and its
-        // answer is reset. If its connection uses timestamps, it ignores segments without (RFC 7323 section 3.2).
+        // The other host may wait for data without end. It must acknowledge a SYN with any sequence number (RFC 5961
+        // section 4.2), and its acknowledgment is reset. Listeners reset a SYN-ACK, hosts in TIME-WAIT ignore it.
         let mut probe = Packet::tcp(FlowId::new(0, false));
-        (probe.seq, probe.ack, probe.flags) = (d.packet.seq, d.packet.ack, flags::ACK);
-        probe.set_timestamps(d.packet.tsval, 0);
-        probe.set_payload(0);
+        (probe.seq, probe.ack, probe.flags) = (d.packet.seq, d.packet.ack, flags::SYN | flags::ACK);
         self.send_segment(arrival.heading, &d.addresses, &probe, arrival.link.as_ref());
         ProxyVerdict::Consumed
     }
