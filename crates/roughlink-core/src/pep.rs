@@ -57,12 +57,15 @@
 
 mod arrival;
 mod connection;
+mod counted;
 mod counters;
 mod params;
-pub(crate) mod splice;
+mod splice;
 
+pub(crate) use counted::FlowSplit;
 pub use counters::{ProxyConnection, ProxyCounters, ProxyVerdict};
-pub use params::{Params, PepError, ProxyConfig, UnknownSegments};
+pub(crate) use params::EndConfig;
+pub use params::{NAME, Params, PepError, ProxyConfig, SOURCE, SUMMARY, UnknownSegments};
 
 use crate::conversations::ConversationTable;
 use crate::gateway::Heading;
@@ -96,8 +99,8 @@ pub struct Proxy {
     time_waits: TimeWaits,
     paths: PathMtus,
     reassembly: IpReassembly,
-    /// Datagrams of no connection that wait for transmission, with their link headers.
-    control: VecDeque<(Heading, Vec<u8>)>,
+    /// Datagrams of no connection that wait for transmission; set if one begins with a link header.
+    control: VecDeque<(Heading, bool, Vec<u8>)>,
     /// Connections that may have something to send.
     ready: VecDeque<ConnectionId>,
     /// Wake-up times. An entry may be early: then the connection only computes a new one.
@@ -170,11 +173,16 @@ impl Proxy {
     /// the proxy received frames, the datagram has a link header: that of the last valid frame of the connection in
     /// this direction, or before the first one, that of a frame in the opposite direction with exchanged addresses.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Heading> {
+        self.transmit_from(now, out).map(|(heading, _)| heading)
+    }
+
+    /// Like [`Proxy::transmit`]; also returns true if `out` begins with a link header.
+    pub(crate) fn transmit_from(&mut self, now: Time, out: &mut Vec<u8>) -> Option<(Heading, bool)> {
         let now = self.advance(now);
         out.clear();
-        if let Some((heading, datagram)) = self.control.pop_front() {
+        if let Some((heading, is_frame, datagram)) = self.control.pop_front() {
             out.extend_from_slice(&datagram);
-            return Some(heading);
+            return Some((heading, is_frame));
         }
         while let Some(id) = self.ready.pop_front() {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -191,7 +199,7 @@ impl Proxy {
                 if let Some(link) = &connection.links[end] {
                     link.prepend_to(out);
                 }
-                return Some(HEADINGS[end]);
+                return Some((HEADINGS[end], connection.links[end].is_some()));
             }
             connection.is_ready = false;
             self.settle(now, id);
@@ -381,7 +389,7 @@ impl Proxy {
         if let Some(link) = link {
             link.prepend_to(&mut datagram);
         }
-        self.control.push_back((heading, datagram));
+        self.control.push_back((heading, link.is_some(), datagram));
     }
 
     /// Returns true if an answer to an unexpected segment may leave now.

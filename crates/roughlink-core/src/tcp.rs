@@ -18,6 +18,7 @@ mod paws;
 mod prr;
 mod ranges;
 mod rate_limit;
+mod reads;
 mod receive;
 mod rtt_sample;
 mod scoreboard;

@@ -102,6 +102,17 @@ pub enum PepError {
         /// Description of the error.
         reason: String,
     },
+    /// Unknown parameter.
+    #[error("unknown parameter `{key}` of `{NAME}`")]
+    UnknownParameter {
+        /// The unknown key.
+        key: String,
+        /// The known keys.
+        known: Vec<String>,
+    },
+    /// A parameter with a wrong type.
+    #[error("invalid parameters of `{NAME}`: {0}")]
+    Parameter(String),
     /// A number is out of range.
     #[error("`{key}` must be at least {least}")]
     TooSmall {
@@ -120,6 +131,40 @@ pub(crate) struct EndConfig {
 }
 
 impl Params {
+    /// Reads parameters, and checks them. Absent ones have their defaults.
+    ///
+    /// # Errors
+    /// Returns an error if a parameter is unknown or invalid.
+    ///
+    /// ```
+    /// use roughlink_core::pep::Params;
+    ///
+    /// let params = Params::from_table(&"cc = \"wave-fr\"\nbuffer = \"1 MiB\"".parse().unwrap())?;
+    /// assert_eq!((params.cc.as_str(), params.buffer, params.lan_cc.as_str()), ("wave-fr", 1 << 20, "cubic"));
+    /// let error = Params::from_table(&"bufer = \"1 MiB\"".parse().unwrap()).unwrap_err();
+    /// assert_eq!(error.to_string(), "unknown parameter `bufer` of `pep`");
+    /// # Ok::<(), roughlink_core::pep::PepError>(())
+    /// ```
+    pub fn from_table(table: &toml::Table) -> Result<Self, PepError> {
+        let known = Params::default().to_table();
+        if let Some(key) = table.keys().find(|&key| !known.contains_key(key)) {
+            return Err(PepError::UnknownParameter { key: key.clone(), known: known.keys().cloned().collect() });
+        }
+        let params = Params::deserialize(table.clone()).map_err(|e| PepError::Parameter(plain_message(&e)))?;
+        params.check()?;
+        Ok(params)
+    }
+
+    /// Returns all parameters.
+    pub fn to_table(&self) -> toml::Table {
+        toml::Table::try_from(self).expect("parameters are plain values")
+    }
+
+    /// Returns the JSON Schema of the parameters.
+    pub fn schema() -> schemars::Schema {
+        schemars::schema_for!(Params)
+    }
+
     /// Returns the configuration toward the rough link, and toward the other side.
     ///
     /// # Errors
@@ -167,6 +212,12 @@ fn end_config(cc: &str, params: &toml::Table, buffer: u32) -> Result<EndConfig, 
     Ok(EndConfig { tcp: tcp.into(), congestion_control })
 }
 
+/// Name of the proxy as a kind of gateway in scenario files.
+pub const NAME: &str = "pep";
+/// Summary in one line for lists.
+pub const SUMMARY: &str = "splits TCP connections before a rough link; its own congestion control crosses the link";
+/// Specification that defines it.
+pub const SOURCE: &str = "RFC 3135";
 /// Smallest buffer, bytes: room for two full segments.
 const MIN_BUFFER: u32 = 4_000;
 /// Smallest MTU, bytes: an IPv6 link has no smaller one.
