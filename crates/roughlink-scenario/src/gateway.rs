@@ -155,10 +155,10 @@ pub(super) fn idle(
 }
 
 /// Rejects two proxies at one end of a link, and warns of a proxy in the middle of no flow's path. `paths` are the hops
-/// that the data of TCP flows take.
+/// that the data of TCP flows take; `kernels` is set if there are kernel nodes.
 pub(super) fn check_proxies(
     all: &[(Range<usize>, ProxySpec)],
-    paths: &[Vec<Hop>],
+    (paths, kernels): (&[Vec<Hop>], bool),
     nodes: &[String],
     links: &[LinkSpec],
     report: &mut Problems,
@@ -171,7 +171,8 @@ pub(super) fn check_proxies(
         }
         let leaves = 2 * proxy.link as Hop + Hop::from(links[proxy.link].between.0 != proxy.node);
         let splits = |path: &Vec<Hop>| path[1..].contains(&leaves) || path[..path.len() - 1].contains(&(leaves ^ 1));
-        if !paths.iter().filter(|path| !path.is_empty()).any(splits) {
+        // Programs of kernel nodes open connections of their own.
+        if !kernels && !paths.iter().filter(|path| !path.is_empty()).any(splits) {
             let (name, here, link) = (&proxy.name, &nodes[proxy.node], &links[proxy.link].name);
             let message =
                 format!("proxy `{name}` has no effect: no TCP flow passes `{here}` between link `{link}` and another");

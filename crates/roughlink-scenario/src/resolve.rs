@@ -124,7 +124,7 @@ pub(super) fn resolve(
     if report.problems.is_empty() && !(gateways.is_empty() && proxies.is_empty()) {
         let paths = context.tcp_paths(&flows);
         idle(&gateways, &paths, &nodes.all, &links, report);
-        check_proxies(&proxies, &paths, &nodes.all, &links, report);
+        check_proxies(&proxies, (&paths, hosts.iter().any(|host| host.kernel)), &nodes.all, &links, report);
     }
     let gateways = gateways.into_iter().map(|g| g.1).collect();
     let proxies = proxies.into_iter().map(|p| p.1).collect();
