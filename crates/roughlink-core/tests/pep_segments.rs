@@ -4,19 +4,22 @@
 #[path = "common/air.rs"]
 #[allow(dead_code, reason = "only undisturbed paths are used here")]
 mod air;
+#[path = "common/bare.rs"]
+mod bare;
 #[path = "common/chain.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod chain;
 
 use air::Air;
-use chain::{CLIENT, Chain, PORT, SERVER, proxy, socket, text};
+use bare::{BareSegment, addresses, begin, headers, open, pass, sent};
+use chain::{Chain, PORT, proxy, text};
 use roughlink_core::event::Event;
 use roughlink_core::gateway::Heading;
-use roughlink_core::packet::{FlowId, Packet, SideContent, SynOptions, flags};
+use roughlink_core::packet::flags;
 use roughlink_core::pep::{Params, Proxy, ProxyVerdict, UnknownSegments};
 use roughlink_core::tcp::{Buffer, ConnectionId, ConnectionState, Stack, TcpConfig};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses, Datagram, Decoded, IpPair, checksum};
+use roughlink_core::wire::{self, Addresses, Datagram, checksum};
 
 const MS: fn(u64) -> Time = Time::from_millis;
 const S: fn(u64) -> Time = Time::from_secs;
@@ -28,92 +31,6 @@ fn linux() -> TcpConfig {
 /// Creates a chain with one proxy: 1 ms to the client, 100 ms to the server.
 fn chain(params: Params) -> Chain {
     Chain::new([linux(), linux()], vec![proxy(params)], vec![Air::undisturbed(1_000), Air::undisturbed(100_000)])
-}
-
-fn addresses() -> Addresses {
-    let [from, to] = [socket(CLIENT[0], 40_000), socket(SERVER[0], PORT)];
-    let ip = IpPair::new(from.ip(), to.ip()).expect("one family");
-    Addresses { ip, src_port: from.port(), dst_port: to.port() }
-}
-
-/// Segment of a host, built by hand, without options except those of a SYN.
-#[derive(Clone, Copy)]
-struct BareSegment<'a> {
-    addresses: Addresses,
-    flags: u8,
-    seq: u32,
-    ack: u32,
-    payload: &'a [u8],
-}
-
-impl<'a> BareSegment<'a> {
-    fn new(addresses: Addresses, flags: u8, seq: u32, ack: u32) -> Self {
-        BareSegment { addresses, flags, seq, ack, payload: b"" }
-    }
-    fn bytes(&self) -> Vec<u8> {
-        let mut p = Packet::tcp(FlowId::new(0, false));
-        (p.flags, p.seq, p.ack, p.window) = (self.flags, self.seq, self.ack, 60_000);
-        let syn = p.is(flags::SYN).then_some(SynOptions { mss: 1460, ..SynOptions::default() });
-        p.size = p.header_bytes(syn.map_or(0, |syn| syn.header_bytes())) + self.payload.len() as u16;
-        let mut bytes = Vec::new();
-        wire::encode(&p, syn.map(SideContent::Syn).as_ref(), &self.addresses, self.payload, &mut bytes)
-            .expect("it has a form");
-        bytes
-    }
-}
-
-/// Passes a datagram through a proxy.
-fn pass(proxy: &mut Proxy, now: Time, heading: Heading, bytes: &[u8]) -> ProxyVerdict {
-    proxy.receive(now, heading, &Datagram::from_ip(bytes))
-}
-
-/// Returns all that a proxy sends now.
-fn sent(proxy: &mut Proxy, now: Time) -> Vec<(Heading, Vec<u8>)> {
-    let (mut all, mut out) = (Vec::new(), Vec::new());
-    while let Some(heading) = proxy.transmit(now, &mut out) {
-        all.push((heading, out.clone()));
-        assert!(all.len() < 10_000, "it does not end");
-    }
-    all
-}
-
-fn segments(proxy: &mut Proxy, now: Time) -> Vec<(Heading, Decoded)> {
-    sent(proxy, now).into_iter().map(|(heading, bytes)| (heading, wire::decode(&bytes).expect("valid"))).collect()
-}
-
-/// Returns direction, flags, sequence number and acknowledgment number of the segments that a proxy sends now.
-fn headers(proxy: &mut Proxy, now: Time) -> Vec<(Heading, u8, u32, u32)> {
-    let all = segments(proxy, now).into_iter();
-    all.map(|(heading, d)| (heading, d.packet.flags & !flags::PSH, d.packet.seq, d.packet.ack)).collect()
-}
-
-/// Begins a connection: the client has sent its SYN 1000. Returns the proxy's SYN.
-fn begin(proxy: &mut Proxy, now: Time) -> Decoded {
-    let syn = BareSegment::new(addresses(), flags::SYN, 1_000, 0);
-    assert_eq!(pass(proxy, now, Heading::Outward, &syn.bytes()), ProxyVerdict::Consumed);
-    let mut all = segments(proxy, now);
-    assert_eq!(all.len(), 1);
-    let (heading, own) = all.remove(0);
-    assert_eq!((heading, own.packet.flags, own.addresses), (Heading::Outward, flags::SYN, addresses()));
-    own
-}
-
-/// Opens a connection with a server whose initial sequence number is 9000. Returns the initial sequence numbers of
-/// the proxy toward the server and the client.
-fn open(proxy: &mut Proxy, now: Time) -> [u32; 2] {
-    let own = begin(proxy, now).packet.seq;
-    let back = addresses().reversed();
-    let answer = BareSegment::new(back, flags::SYN | flags::ACK, 9_000, own.wrapping_add(1));
-    assert_eq!(pass(proxy, now, Heading::Inward, &answer.bytes()), ProxyVerdict::Consumed);
-    let all = segments(proxy, now);
-    let to_client = all.iter().find(|(heading, _)| *heading == Heading::Inward).expect("a SYN-ACK");
-    let iss = to_client.1.packet.seq;
-    assert_eq!((to_client.1.packet.flags, to_client.1.packet.ack), (flags::SYN | flags::ACK, 1_001));
-    let ack = BareSegment::new(addresses(), flags::ACK, 1_001, iss.wrapping_add(1));
-    assert_eq!(pass(proxy, now, Heading::Outward, &ack.bytes()), ProxyVerdict::Consumed);
-    assert_eq!(headers(proxy, now), []);
-    assert_eq!(proxy.counters().opened, 1);
-    [own, iss]
 }
 
 #[test]
@@ -142,7 +59,7 @@ fn refused_connection_stays_refused() {
 #[test]
 fn syn_without_answer_leaves_nothing_behind() {
     let mut proxy = proxy(Params::default());
-    begin(&mut proxy, Time::ZERO);
+    begin(&mut proxy, Time::ZERO, addresses());
     let mut syns = 0;
     while proxy.next_wake() < Time::MAX {
         let now = proxy.next_wake();
@@ -157,7 +74,7 @@ fn syn_without_answer_leaves_nothing_behind() {
 #[test]
 fn repeated_syn_of_the_client_opens_no_second_connection() {
     let mut proxy = proxy(Params::default());
-    let own = begin(&mut proxy, Time::ZERO);
+    let own = begin(&mut proxy, Time::ZERO, addresses());
     let syn = BareSegment::new(addresses(), flags::SYN, 1_000, 0);
     assert_eq!(pass(&mut proxy, MS(900), Heading::Outward, &syn.bytes()), ProxyVerdict::Consumed);
     assert_eq!((headers(&mut proxy, MS(900)), proxy.len()), (vec![], 1));
@@ -170,7 +87,7 @@ fn repeated_syn_of_the_client_opens_no_second_connection() {
 #[test]
 fn simultaneous_open_succeeds() {
     let mut proxy = proxy(Params::default());
-    let own = begin(&mut proxy, Time::ZERO).packet.seq;
+    let own = begin(&mut proxy, Time::ZERO, addresses()).packet.seq;
     let back = addresses().reversed();
     let theirs = BareSegment::new(back, flags::SYN, 9_000, 0);
     assert_eq!(pass(&mut proxy, MS(10), Heading::Inward, &theirs.bytes()), ProxyVerdict::Consumed);
@@ -333,7 +250,7 @@ fn signed_and_multipath_connections_pass_unchanged() {
 #[test]
 fn connections_beyond_the_limit_pass_unchanged() {
     let mut proxy = proxy(Params { connections: 1, ..Params::default() });
-    open(&mut proxy, Time::ZERO);
+    open(&mut proxy, Time::ZERO, addresses());
     let second = Addresses { src_port: 41_000, ..addresses() };
     let syn = BareSegment::new(second, flags::SYN, 1_000, 0).bytes();
     assert_eq!(pass(&mut proxy, MS(1), Heading::Outward, &syn), ProxyVerdict::Forward);
@@ -396,7 +313,7 @@ fn unreachable_server_is_reported_to_the_client() {
 #[test]
 fn path_mtu_of_one_side_applies_to_that_side() {
     let mut proxy = proxy(Params { cc: "cubic".into(), ..Params::default() });
-    let [_, iss] = open(&mut proxy, Time::ZERO);
+    let [_, iss] = open(&mut proxy, Time::ZERO, addresses());
     let data = text(0, 0..1_400);
     let segment =
         BareSegment { payload: &data, ..BareSegment::new(addresses(), flags::ACK, 1_001, iss.wrapping_add(1)) };
