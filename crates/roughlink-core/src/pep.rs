@@ -1,8 +1,8 @@
 //! Split TCP: a performance-enhancing proxy (RFC 3135 section 2.1) between hosts and a rough link, such as a satellite.
 //!
-//! A [`Proxy`] has the verbs of [`crate`], on whole IP datagrams, and is deterministic. It lies on the path between two
-//! sides and ends each TCP connection on both: it answers the client with the addresses and ports of the server and
-//! the server with those of the client, and passes the bytes from one connection to the other. Hosts need no change.
+//! A [`Proxy`] has the verbs of [`crate`], on whole IP datagrams, and is deterministic. A proxy lies on the path
+//! between two sides and ends each TCP connection twice. The client sees the addresses and ports of the server, the
+//! server sees the client's, and the proxy passes the bytes from one connection to the other. Hosts need no change.
 //! The connection over the rough link has its own congestion control, such as `wave`. Since Wave changes only the
 //! sender, one proxy at either end of the link is enough for the direction that it sends in; a pair serves both.
 //!
@@ -24,10 +24,10 @@
 //! Options that only the hosts would share, such as TCP Fast Open, are not passed on.
 //!
 //! **End-to-end semantics.** An acknowledgment means that the proxy has the data, not the other host. If the proxy
-//! stops, this data is lost. Call [`Proxy::reset_all`] before an orderly stop, so that both hosts notice. After a crash,
-//! a new proxy resets a connection with its first segment: the sender gets a reset, and the other host a SYN-ACK. That
-//! host must acknowledge it (RFC 5961 section 4.2), and its acknowledgment is reset.
-//! A host whose connection passes a reset may lose data that it has received but not yet read from the proxy.
+//! stops, this data is lost. Call [`Proxy::reset_all`] before an orderly stop, so that both hosts notice. After a
+//! crash, a new proxy resets a connection with its first segment: the sender gets a reset, and the other host a
+//! SYN-ACK. That host must acknowledge the SYN-ACK (RFC 5961 section 4.2), and its acknowledgment is reset. A reset of
+//! one host also discards data on its way to the other host.
 //!
 //! **Memory.** A connection stores at most four buffers: two of [`Params::buffer`] and two of [`Params::lan_buffer`],
 //! 8.5 MiB with the defaults. Memory is allocated as data arrives and freed when a buffer is empty.
@@ -169,9 +169,11 @@ impl Proxy {
         })
     }
 
-    /// Replaces the content of `out` with the next datagram to send and returns its direction; call until `None`. If
-    /// the proxy received frames, the datagram has a link header: that of the last valid frame of the connection in
-    /// this direction, or before the first one, that of a frame in the opposite direction with exchanged addresses.
+    /// Replaces the content of `out` with the next datagram to send and returns its direction; call until `None`.
+    ///
+    /// If the proxy received frames, `out` begins with a link header. The last valid frame of the connection in this
+    /// direction provides the header. Before the first one, a frame in the opposite direction provides the header with
+    /// exchanged addresses.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Heading> {
         self.transmit_from(now, out).map(|(heading, _)| heading)
     }
@@ -281,9 +283,9 @@ impl Proxy {
         self.now
     }
 
-    /// Creates the connection of a splice with the host on side `end`. `addresses` are those of its datagrams.
+    /// Creates the connection of a splice with the host on side `end`, from and to these `addresses`.
     fn new_stream(&mut self, now: Time, end: usize, addresses: Addresses) -> Stream {
-        // RFC 9293 section 3.6.1: sequence numbers begin beyond those of a connection in TIME-WAIT.
+        // RFC 9293 section 3.6.1: begin beyond the sequence numbers of a connection in TIME-WAIT.
         let old = self.time_waits.get(&addresses).map(|old| old.snd_nxt.wrapping_add(65_537));
         let iss = old.unwrap_or_else(|| self.numbers.initial_sequence(now, &addresses));
         self.time_waits.remove(&addresses);
@@ -332,7 +334,7 @@ impl Proxy {
         }
     }
 
-    /// Removes a connection. Its ends in TIME-WAIT continue as small entries.
+    /// Removes a connection. Ends in TIME-WAIT continue as small entries.
     fn remove(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.by_addresses.remove(&connection.addresses);

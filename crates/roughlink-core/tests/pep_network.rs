@@ -19,21 +19,28 @@ use std::net::SocketAddr;
 /// Returns a scenario: server, hub, terminal and client in a row, with a rough link in the middle. Kernels may be at
 /// server and client.
 fn network(rough: &str, rest: &str) -> Scenario {
+    match read(rough, rest) {
+        Ok((scenario, warnings)) => {
+            assert!(warnings.is_empty(), "{warnings:?}");
+            scenario
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Reads the scenario; returns it with the messages of its warnings, except those about fragments.
+fn read(rough: &str, rest: &str) -> Result<(Scenario, Vec<String>), String> {
     let text = format!(
-        "duration = '120 s'\nnode = [{{ name = 'server', kernel = true }}, {{ name = 'hub' }}, {{ name = 'terminal' }},\n\
-         {{ name = 'client', kernel = true }}]\n\
+        "duration = '120 s'\nnode = [{{ name = 'server', kernel = true }}, {{ name = 'hub' }},\n\
+         {{ name = 'terminal' }},          {{ name = 'client', kernel = true }}]\n\
          [[link]]\nname = 'internet'\nbetween = ['server', 'hub']\nrate = '100 Mbit/s'\ndelay = '5 ms'\n\
          [[link]]\nname = 'rough'\nbetween = ['hub', 'terminal']\nrate = '10 Mbit/s'\ndelay = '100 ms'\n{rough}\n\
          [[link]]\nname = 'lan'\nbetween = ['terminal', 'client']\nrate = '100 Mbit/s'\ndelay = '1 ms'\n{rest}"
     );
     let none = |name: &str| Err(format!("no {name}"));
-    match roughlink_scenario::parse(&text, "test", &[], &none) {
-        Ok((scenario, warnings)) => {
-            assert!(warnings.iter().all(|w| w.message.contains("fragments")), "{warnings:?}");
-            scenario
-        }
-        Err(e) => panic!("{e:?}"),
-    }
+    let (scenario, warnings) = roughlink_scenario::parse(&text, "test", &[], &none).map_err(|e| format!("{e:?}"))?;
+    let messages = warnings.into_iter().map(|w| w.message).filter(|message| !message.contains("fragments"));
+    Ok((scenario, messages.collect()))
 }
 
 const BULK: &str = "[[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'server'\nto = 'client'\nbytes = '5 MB'\n";
@@ -122,6 +129,33 @@ fn results_with_a_proxy_are_deterministic() {
     (0..=1_200).for_each(|i| stepped.wake(Time::from_millis(100 * i)));
     let json = |result: &RunResult| serde_json::to_string(result).expect("plain values");
     assert_eq!(json(&whole), json(&stepped.result()));
+}
+
+#[test]
+fn faults_of_a_proxy_are_reported() {
+    let fault = |params: &str| {
+        let gateway = PEP.replace("{ cc = 'cubic' }", params);
+        read("", &format!("{BULK}{gateway}")).expect_err("it is faulty")
+    };
+    for (params, message) in [
+        ("{ cc = 'wafe' }", "unknown congestion control `wafe`"),
+        ("{ lan_cc_params = { beta = 3 } }", "invalid parameters of `cubic`"),
+        ("{ bufer = '1 MB' }", "unknown parameter `bufer` of `pep`"),
+        ("{ buffer = 5 }", "invalid parameters of `pep`"),
+        ("{ buffer = '1 kB' }", "`buffer` must be at least 4 kB"),
+        ("{ connections = 0 }", "`connections` must be at least 1"),
+    ] {
+        let text = fault(params);
+        assert!(text.contains(message), "{params}: {text}");
+    }
+    let twice = read("", &format!("{BULK}{PEP}{}", PEP.replace("kind", "name = 'again'\nkind"))).unwrap_err();
+    assert!(twice.contains("two proxies at one end of a link: `pep` and `again`"), "{twice}");
+    // Without kernel nodes, only the scenario's flows can pass the proxy.
+    let text = "duration = '1 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
+                between = ['a', 'b']\nrate = '1 Mbit/s'\ndelay = '1 ms'\n[[flow]]\nname = 'f'\nkind = 'bulk'\n\
+                from = 'a'\nto = 'b'\n[[gateway]]\nkind = 'pep'\nnode = 'a'\nlink = 'l'\n";
+    let (_, warnings) = roughlink_scenario::parse(text, "test", &[], &|_| Err(String::new())).expect("it is valid");
+    assert_eq!(warnings[0].message, "proxy `pep` has no effect: no TCP flow passes `a` between link `l` and another");
 }
 
 /// One end of a connection would have bytes and the other none.

@@ -101,7 +101,7 @@ fn simultaneous_open_succeeds() {
     );
 }
 
-/// Runs for `time`, and returns what a host reads meanwhile.
+/// Runs for `time`, and returns the bytes that a host reads meanwhile.
 fn read_for(chain: &mut Chain, host: usize, id: ConnectionId, time: Time) -> Vec<u8> {
     let (end, mut all) = (chain.now + time, Vec::new());
     while chain.now < end {
@@ -286,7 +286,7 @@ fn icmp(kind: u8, code: u8, field: u32, quoted: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// The client's kernel accepts only errors that quote the sequence number of its own SYN (RFC 5927 section 4.1).
+/// The client's kernel accepts only errors that quote the client's SYN (RFC 5927 section 4.1).
 #[test]
 fn unreachable_server_is_reported_to_the_client() {
     let mut proxy = proxy(Params::default());
@@ -387,7 +387,7 @@ fn link_headers_are_learned() {
     let link = |heading| all.iter().find(|sent| sent.0 == heading).map(|sent| sent.1[..18].to_vec());
     assert_eq!(link(Heading::Inward), Some(frame(CLIENT_MAC, [4; 6], &[])));
     assert_eq!(link(Heading::Outward), Some(frame(ROUTER_MAC, CLIENT_MAC, &[])));
-    // Unknown segments: the reset takes the reversed header, the probe that of the segment.
+    // After an unknown segment, the reset takes the reversed header, and the probe the same header.
     let other = Addresses { src_port: 5, ..addresses() };
     let unknown = BareSegment::new(other, flags::ACK, 5, 6).bytes();
     let all = receive(&mut proxy, Heading::Outward, &frame(ROUTER_MAC, CLIENT_MAC, &unknown));

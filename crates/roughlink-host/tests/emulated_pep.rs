@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 fn scenario(layer: &str, rough: &str, gateways: &str) -> Scenario {
     let text = format!(
         "duration = '60 s'\n\
-         node = [{{ name = 'server', kernel = true, layer = '{layer}' }}, {{ name = 'hub' }}, {{ name = 'terminal' }},\n\
-         {{ name = 'client', kernel = true, layer = '{layer}' }}]\n\
+         node = [{{ name = 'server', kernel = true, layer = '{layer}' }}, {{ name = 'hub' }},\n\
+         {{ name = 'terminal' }}, {{ name = 'client', kernel = true, layer = '{layer}' }}]\n\
          [[link]]\nname = 'internet'\nbetween = ['server', 'hub']\nrate = '200 Mbit/s'\ndelay = '1 ms'\n\
          queue = '1000 pkt'\n\
          [[link]]\nname = 'rough'\nbetween = ['hub', 'terminal']\nqueue = '400 pkt'\n{rough}\n\
@@ -115,8 +115,8 @@ fn download(gateways: &str, phases: &[f64]) -> Option<Vec<usize>> {
     Some(read)
 }
 
-/// Handovers between 50 Mbit/s with 10 ms and 10 Mbit/s with 250 ms, each with an outage of a second: with the proxy,
-/// as without it, data flows again after each.
+/// Handovers between 50 Mbit/s with 10 ms and 10 Mbit/s with 250 ms, each with an outage of a second. Data flows again
+/// after each handover, with and without the proxy.
 #[test]
 fn downloads_survive_handovers() {
     let phases = [3.0, 8.0, 12.0];

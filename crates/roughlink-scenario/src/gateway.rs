@@ -15,8 +15,8 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A gateway at a node. Watches the TCP flows over a rough link and may rewrite the window that receivers advertise. The
-/// kind `pep` splits their connections instead.
+/// A gateway at a node. Watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
+/// The kind `pep` splits their connections instead.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TomlGateway {
@@ -171,7 +171,7 @@ pub(super) fn check_proxies(
         }
         let leaves = 2 * proxy.link as Hop + Hop::from(links[proxy.link].between.0 != proxy.node);
         let splits = |path: &Vec<Hop>| path[1..].contains(&leaves) || path[..path.len() - 1].contains(&(leaves ^ 1));
-        // Programs of kernel nodes open connections of their own.
+        // Programs at kernel nodes open connections, too.
         if !kernels && !paths.iter().filter(|path| !path.is_empty()).any(splits) {
             let (name, here, link) = (&proxy.name, &nodes[proxy.node], &links[proxy.link].name);
             let message =

@@ -38,7 +38,7 @@ pub(crate) struct ListedKind {
     schema: Value,
 }
 
-/// Returns all kinds of gateways: those of the registry, then the proxy.
+/// Returns all kinds of gateways: the registry, then the proxy.
 pub(crate) fn kinds() -> impl Iterator<Item = ListedKind> {
     let registered = REGISTRY.iter().map(|kind| ListedKind {
         name: kind.name,

@@ -73,8 +73,8 @@ impl PendingNotices {
     }
 }
 
-/// First calendar leaf of each kind: pipes, media, links with notifications, flows, gateways, proxies. Notifications come before
-/// flows, so that a flow that begins at an instant receives the notifications of that instant.
+/// First calendar leaf of each kind: pipes, media, links with notifications, flows, gateways, proxies. Notifications
+/// come before flows, so that a flow that begins at an instant receives the notifications of that instant.
 struct Leaves {
     media: usize,
     notices: usize,

@@ -221,8 +221,8 @@ impl Proxy {
         if !self.answer_unknown(arrival, d) || d.packet.flags & (flags::SYN | flags::ACK) != flags::ACK {
             return ProxyVerdict::Consumed;
         }
-        // The other host may wait for data without end. It must acknowledge a SYN with any sequence number (RFC 5961
-        // section 4.2), and its acknowledgment is reset. Listeners reset a SYN-ACK, hosts in TIME-WAIT ignore it.
+        // The other host may wait for data without end. A host must acknowledge a SYN with any sequence number (RFC
+        // 5961 section 4.2), and the acknowledgment is reset. Listeners reset a SYN-ACK, hosts in TIME-WAIT ignore it.
         let mut probe = Packet::tcp(FlowId::new(0, false));
         (probe.seq, probe.ack, probe.flags) = (d.packet.seq, d.packet.ack, flags::SYN | flags::ACK);
         self.send_segment(arrival.heading, &d.addresses, &probe, arrival.link.as_ref());
@@ -270,8 +270,8 @@ impl Proxy {
         valid
     }
 
-    /// Handles "destination unreachable", which ends an attempt to connect: the message goes to the client, with the
-    /// sequence number of its own SYN. Open connections tolerate such errors (RFC 9293 section 3.9.2.2, RFC 5461).
+    /// Handles "destination unreachable", which ends an attempt to connect: the message goes to the client and quotes
+    /// the client's SYN. Open connections tolerate such errors (RFC 9293 section 3.9.2.2, RFC 5461).
     fn on_unreachable(
         &mut self,
         arrival: Arrival,
@@ -299,7 +299,7 @@ impl Proxy {
     }
 }
 
-/// Returns addresses from the inside to the outside host, given those of a datagram with this heading.
+/// Returns the addresses of a datagram with this heading, from the inside to the outside host.
 fn inside_out(addresses: &Addresses, heading: Heading) -> Addresses {
     match heading {
         Heading::Outward => *addresses,

@@ -9,7 +9,7 @@ use crate::tcp::Stream;
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 
-/// A split connection. Its ends and link headers are numbered by the side to which their datagrams go.
+/// A split connection. The side to which datagrams go is the index of their end and link header.
 pub(super) struct Connection {
     /// Addresses from the inside to the outside host.
     pub(super) addresses: Addresses,

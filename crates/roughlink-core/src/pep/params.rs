@@ -35,8 +35,8 @@ pub struct Params {
     /// Parameters of `lan_cc`.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub lan_cc_params: toml::Table,
-    /// Size of the send buffer and of the receive buffer toward the rough link. It limits the throughput of a
-    /// connection to one buffer per round trip: 4 MiB are 67 Mbit/s over 500 ms.
+    /// Size of the send buffer and of the receive buffer toward the rough link. A connection carries at most one buffer
+    /// per round trip: 4 MiB are 67 Mbit/s over 500 ms.
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "4 kB"))]
     pub buffer: u32,

@@ -13,7 +13,7 @@ pub fn addresses() -> Addresses {
     Addresses { ip, src_port: from.port(), dst_port: to.port() }
 }
 
-/// Segment of a host, built by hand, without options except those of a SYN.
+/// Segment of a host, built by hand. Only a SYN has options.
 #[derive(Clone, Copy)]
 pub struct BareSegment<'a> {
     pub addresses: Addresses,

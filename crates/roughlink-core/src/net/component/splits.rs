@@ -27,7 +27,7 @@ pub(super) struct PlacedProxy {
     splits: BTreeMap<u32, FlowSplit>,
     /// Incomplete datagrams, by flow and direction.
     reassembly: BTreeMap<(u32, bool), Reassembly>,
-    /// Splits connections whose ends are outside. The rough link lies outward.
+    /// Proxy of connections between hosts outside the network. The rough link lies outward.
     bytes: Proxy,
     /// Flows of datagrams from outside, by the addresses of the datagrams.
     outside: BTreeMap<Addresses, FlowId>,
@@ -222,5 +222,5 @@ impl Component {
 /// Largest and smallest MTU of a proxy's segments, bytes.
 const MTU: u16 = 1500;
 const MIN_MTU: u16 = 1280;
-/// Addresses of datagrams from outside above which those of forgotten conversations are removed.
+/// Most addresses of datagrams from outside. At this number, forgotten conversations lose their entries.
 const MAX_OUTSIDE: usize = 1 << 18;
