@@ -2,10 +2,9 @@
 //! written only once. `make docs` writes the pages, and the test checks that those in the tree are current.
 
 use crate::args::Roughlink;
-use crate::commands::gateway::{meaning, rows};
+use crate::commands::gateway::{kinds, meaning, rows};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
-use roughlink_core::gateway;
 use roughlink_core::tcp::Stack;
 use roughlink_core::text::one_line;
 use roughlink_lab::metric;
@@ -409,13 +408,13 @@ fn gateways() -> String {
         "# Gateways\n\n{MADE}\nValues of `kind` in `[[gateway]]`, and the parameters that `params` sets. \
          `roughlink gateway list` prints the same.\n\n"
     );
-    for kind in gateway::REGISTRY.iter() {
+    for kind in kinds() {
         let _ = writeln!(
             out,
             "## `{}`\n\n{}. Source: {}.\n\n| parameter | default | meaning |\n|---|---|---|",
             kind.name, kind.summary, kind.source
         );
-        for [key, default, meaning] in rows(kind) {
+        for [key, default, meaning] in rows(&kind) {
             let _ = writeln!(out, "| `{key}` | `{default}` | {} |", meaning.replace('\n', " ").replace('|', "\\|"));
         }
         out.push('\n');

@@ -84,6 +84,7 @@ pub mod link;
 pub mod metrics;
 pub mod net;
 pub mod packet;
+pub mod pep;
 pub mod quantiles;
 pub mod registry;
 mod ring;

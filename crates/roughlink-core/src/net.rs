@@ -26,7 +26,7 @@ pub mod routing;
 use crate::link::{Direction, Model, Noise};
 use crate::metrics::{FlowReport, NetworkReports, RunResult};
 use crate::rng::Seed;
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::{FlowSpec, ProxySpec, Scenario};
 use crate::units::{Rate, Time};
 use crate::wire::Datagram;
 use addresses::Prefix;
@@ -158,6 +158,14 @@ pub enum NetworkError {
     /// Too many sources need a search through a network that is too large.
     #[error("the search for the paths of all flows examines more than {} hops", routing::MAX_SEARCHED)]
     TooManySearches,
+    /// A proxy cannot split the connection of a flow with only one end outside the network.
+    #[error("proxy `{proxy}` cannot split flow `{flow}`, which has only one end outside the network")]
+    HalfOutside {
+        /// The proxy.
+        proxy: String,
+        /// The flow.
+        flow: String,
+    },
     /// Two ports are at one node.
     #[error("node `{node}` has two ports")]
     Ports {
@@ -210,6 +218,7 @@ impl Network {
                 return Err(NetworkError::Ports { node: s.nodes[node].name.clone() });
             }
         }
+        splits_whole_flows(s, &paths, &options)?;
         // A datagram may go from any port to any node.
         let components = if options.one_component || !options.ports.is_empty() {
             vec![((0..s.flows.len()).collect(), (0..s.links.len()).collect())]
@@ -228,6 +237,22 @@ impl Network {
     pub fn observed_by<O: Observer>(self, observer: O) -> Network<O> {
         self.replace_observer(observer).0
     }
+}
+
+/// Checks that no proxy is on the path of a connection with only one end outside: it would have bytes at one side only.
+fn splits_whole_flows(s: &Scenario, paths: &[FlowPath], options: &RunOptions) -> Result<(), NetworkError> {
+    for (index, (flow, path)) in s.flows.iter().zip(paths).enumerate() {
+        let [from, to] = [flow.from, flow.to].map(|node| options.ports.contains(&node));
+        if from == to || options.inside.contains(&index) || flow.tcp().is_none() {
+            continue;
+        }
+        let over = |link: usize| path[0].iter().any(|hop| *hop as usize / 2 == link);
+        let within = |proxy: &&ProxySpec| over(proxy.link) && ![flow.from, flow.to].contains(&proxy.node);
+        if let Some(proxy) = s.proxies.iter().find(within) {
+            return Err(NetworkError::HalfOutside { proxy: proxy.name.clone(), flow: flow.name.clone() });
+        }
+    }
+    Ok(())
 }
 
 impl<O> Network<O> {

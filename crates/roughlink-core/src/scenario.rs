@@ -11,6 +11,7 @@ use crate::gateway::RegisteredGateway;
 use crate::link::Model;
 use crate::link::greenphy::PriorityClass;
 use crate::packet::Protocol;
+use crate::pep;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
@@ -34,6 +35,8 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Gateways.
     pub gateways: Vec<GatewaySpec>,
+    /// Split-TCP proxies.
+    pub proxies: Vec<ProxySpec>,
     /// Text of the scenario file with overrides; empty for a scenario without a file.
     pub source: String,
 }
@@ -132,6 +135,19 @@ pub struct GatewaySpec {
     pub kind: &'static RegisteredGateway,
     /// Parameters that override the kind's defaults.
     pub params: toml::Table,
+}
+
+/// A split-TCP proxy of a scenario, at a node in the middle of the paths of flows over a rough link.
+#[derive(Clone, Debug)]
+pub struct ProxySpec {
+    /// Name.
+    pub name: String,
+    /// Index of the proxy's node.
+    pub node: usize,
+    /// Index of the rough link, which ends at the node.
+    pub link: usize,
+    /// Valid parameters ([`pep::Params::check`]).
+    pub params: pep::Params,
 }
 
 /// Transport of a flow.

@@ -18,6 +18,7 @@ mod paws;
 mod prr;
 mod ranges;
 mod rate_limit;
+mod reads;
 mod receive;
 mod rtt_sample;
 mod scoreboard;
@@ -31,7 +32,11 @@ pub use config::{
     RtoFloor, RttVar, Stack, TcpConfig, threshold,
 };
 pub use host::{ANSWER_LIMIT, ConnectError, ConnectionId, Host, HostConfig, HostCounters, HostLimits, Received};
+pub(crate) use host::{
+    MAX_ANSWERS, MIN_V6, Numbers, PathMtus, SYN_FLAGS, TimeWait, TimeWaitAction, TimeWaits, fit_to_mtu, reset_for,
+};
 pub use paws::Paws;
+pub(crate) use rate_limit::RateLimit;
 pub use send::TcpSender;
 pub use stream::Stream;
 pub(crate) use unread::Unread;
@@ -40,7 +45,6 @@ use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
 use crate::units::Time;
 use keepalive::Keepalive;
-use rate_limit::RateLimit;
 use receive::TcpReceiver;
 use rtt_sample::{RttSample, age};
 use std::sync::Arc;

@@ -198,6 +198,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
             })
             .collect(),
         gateways: Vec::new(),
+        proxies: Vec::new(),
         source: String::new(),
     }
 }

@@ -7,7 +7,8 @@ use super::struct_keys::Params;
 use roughlink_core::gateway::{GatewayError, Heading, REGISTRY, RegisteredGateway};
 use roughlink_core::link::{Direction, Model, Noise};
 use roughlink_core::net::routing::Hop;
-use roughlink_core::scenario::{CoverageStay, GatewaySpec, LinkSpec};
+use roughlink_core::pep::{self, PepError};
+use roughlink_core::scenario::{CoverageStay, GatewaySpec, LinkSpec, ProxySpec};
 use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A gateway at a node. Watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
+/// The kind `pep` splits their connections instead.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TomlGateway {
@@ -32,6 +34,12 @@ pub(super) struct TomlGateway {
     pub params: Option<At<Params>>,
 }
 
+/// A gateway that has been resolved.
+pub(super) enum ResolvedGateway {
+    Rewriter(GatewaySpec),
+    Proxy(ProxySpec),
+}
+
 /// Resolves a gateway at `node`; returns `None` for the kind `none`, and after a fault, which is reported.
 pub(super) fn gateway(
     gateway: &At<TomlGateway>,
@@ -40,19 +48,28 @@ pub(super) fn gateway(
     nodes: &[String],
     (names, links, links_at): (&ElementNames, &[LinkSpec], &[Vec<usize>]),
     report: &mut Problems,
-) -> Option<GatewaySpec> {
+) -> Option<ResolvedGateway> {
     let g = &gateway.value;
     let kind = report.read(&g.kind);
     let link = report.read(&g.link);
-    if let (Some(None), Some(given)) = (kind.map(|k| k.0), &g.params) {
+    if let (Some(GatewayKind::None), Some(given)) = (kind, &g.params) {
         unused(given, report);
     }
-    let (kind, node) = (kind?.0?, node?);
+    let (kind, node) = (kind?, node?);
     let place = g.link.as_ref().map_or(gateway.span.clone(), |l| l.span.clone());
     let link = match link {
         Some(link) => named(&link, node, nodes, (names, links, &links_at[node]), place.clone(), report)?,
         None if g.link.is_some() => return None,
         None => only_rough(&nodes[node], links, &links_at[node], place.clone(), report)?,
+    };
+    let kind = match kind {
+        GatewayKind::None => return None,
+        GatewayKind::Registered(kind) => kind,
+        GatewayKind::Pep => {
+            let params = proxy_params(gateway, report)?;
+            let name = if name.is_empty() { pep::NAME } else { name }.to_owned();
+            return Some(ResolvedGateway::Proxy(ProxySpec { name, node, link, params }));
+        }
     };
     if kind.needs_modem && matches!(links[link].model, Model::Pipe(_)) {
         let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
@@ -67,13 +84,18 @@ pub(super) fn gateway(
     let params = params(gateway, kind, report)?;
     check_warnings(kind, &params, &links[link], place, report);
     let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
-    Some(GatewaySpec { name, node, link, kind, params })
+    Some(ResolvedGateway::Rewriter(GatewaySpec { name, node, link, kind, params }))
 }
 
 /// Checks parameters of the kind `none`, which may belong to any gateway.
 fn unused(given: &At<Params>, report: &mut Problems) {
-    let known: BTreeSet<String> =
-        REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
+    let known: BTreeSet<String> = REGISTRY
+        .iter()
+        .map(RegisteredGateway::parameters)
+        .chain([pep::Params::default().to_table()])
+        .flatten()
+        .map(|(key, _)| key)
+        .collect();
     for key in given.value.0.keys().filter(|key| !known.contains(&key.get_ref().to_string())) {
         let problem = Problem::new(format!("unknown gateway parameter `{}`", key.get_ref())).at(key.span(), "");
         report.error(problem.help(suggest(key.get_ref(), "use one of", known.iter().map(String::as_str))));
@@ -129,6 +151,34 @@ pub(super) fn idle(
             "add a flow of kind \"bulk\" that passes it, or remove the gateway".to_owned()
         };
         report.warn(Problem::new(message).at(place.clone(), "").help(help));
+    }
+}
+
+/// Rejects two proxies at one end of a link, and warns of a proxy in the middle of no flow's path. `paths` are the hops
+/// that the data of TCP flows take; `kernels` is set if there are kernel nodes.
+pub(super) fn check_proxies(
+    all: &[(Range<usize>, ProxySpec)],
+    (paths, kernels): (&[Vec<Hop>], bool),
+    nodes: &[String],
+    links: &[LinkSpec],
+    report: &mut Problems,
+) {
+    for (i, (place, proxy)) in all.iter().enumerate() {
+        if let Some((first, other)) = all[..i].iter().find(|(_, p)| (p.node, p.link) == (proxy.node, proxy.link)) {
+            let message = format!("two proxies at one end of a link: `{}` and `{}`", other.name, proxy.name);
+            let problem = Problem::new(message).at(place.clone(), "the second").at(first.clone(), "the first");
+            report.error(problem.help("keep one of them"));
+        }
+        let leaves = 2 * proxy.link as Hop + Hop::from(links[proxy.link].between.0 != proxy.node);
+        let splits = |path: &Vec<Hop>| path[1..].contains(&leaves) || path[..path.len() - 1].contains(&(leaves ^ 1));
+        // Programs at kernel nodes open connections, too.
+        if !kernels && !paths.iter().filter(|path| !path.is_empty()).any(splits) {
+            let (name, here, link) = (&proxy.name, &nodes[proxy.node], &links[proxy.link].name);
+            let message =
+                format!("proxy `{name}` has no effect: no TCP flow passes `{here}` between link `{link}` and another");
+            let help = "place it at a node in the middle of a flow's path, or add a flow that passes it";
+            report.warn(Problem::new(message).at(place.clone(), "").help(help));
+        }
     }
 }
 
@@ -216,19 +266,43 @@ fn is_rough(model: &Model) -> bool {
     model.as_pipe().is_none_or(|pipe| rough(&pipe.forward) || rough(&pipe.reverse))
 }
 
+/// Returns the parameters of a proxy, checked.
+fn proxy_params(gateway: &At<TomlGateway>, report: &mut Problems) -> Option<pep::Params> {
+    let Some(given) = &gateway.value.params else { return Some(pep::Params::default()) };
+    let error = match pep::Params::from_table(&table(given)) {
+        Ok(params) => return Some(params),
+        Err(error) => error,
+    };
+    let problem = Problem::new(error.to_string());
+    report.error(match error {
+        PepError::UnknownParameter { key, known } => unknown_parameter(problem, given, &key, &known),
+        _ => {
+            problem.at(given.span.clone(), "").help("`roughlink gateway list` shows all parameters and their defaults")
+        }
+    });
+    None
+}
+
+/// Returns written parameters without their places.
+fn table(given: &At<Params>) -> toml::Table {
+    given.value.0.iter().map(|(k, v)| (k.get_ref().clone(), v.get_ref().clone())).collect()
+}
+
+/// Adds place and help to the problem of an unknown parameter.
+fn unknown_parameter(problem: Problem, given: &At<Params>, key: &str, known: &[String]) -> Problem {
+    let place = given.value.0.keys().find(|k| *k.get_ref() == key).map(toml::Spanned::span);
+    let help = suggest(key, "use one of", known.iter().map(String::as_str));
+    problem.at(place.unwrap_or_else(|| given.span.clone()), "").help(help)
+}
+
 /// Returns the parameters, checked by building the gateway.
 fn params(gateway: &At<TomlGateway>, kind: &'static RegisteredGateway, report: &mut Problems) -> Option<toml::Table> {
     let Some(given) = &gateway.value.params else { return Some(toml::Table::new()) };
-    let entries = given.value.0.iter();
-    let params: toml::Table = entries.map(|(k, v)| (k.get_ref().clone(), v.get_ref().clone())).collect();
+    let params = table(given);
     let Err(e) = kind.build(&params) else { return Some(params) };
     let problem = Problem::new(e.to_string());
     report.error(match e {
-        GatewayError::UnknownParameter { key, known, .. } => {
-            let place = given.value.0.keys().find(|k| *k.get_ref() == key).map(toml::Spanned::span);
-            let help = suggest(&key, "use one of", known.iter().map(String::as_str));
-            problem.at(place.unwrap_or_else(|| given.span.clone()), "").help(help)
-        }
+        GatewayError::UnknownParameter { key, known, .. } => unknown_parameter(problem, given, &key, &known),
         _ => {
             let all = kind.parameters();
             let own = params.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?)));

@@ -16,6 +16,7 @@ use roughlink_core::gateway::{self, NO_GATEWAY};
 use roughlink_core::link::greenphy::PriorityClass;
 use roughlink_core::link::noise::BurstLength;
 use roughlink_core::link::noise::impulses::LengthDistribution;
+use roughlink_core::pep;
 use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, threshold};
 use roughlink_core::units::{self, Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -126,9 +127,23 @@ pub(super) struct Name(pub String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CcName(pub &'static cc::Algorithm);
 
-/// A gateway, by its name in the registry; `None` for the kind `none`.
+/// A kind of gateway.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GatewayKind(pub Option<&'static gateway::RegisteredGateway>);
+pub(super) enum GatewayKind {
+    /// `none`.
+    None,
+    /// A gateway in the registry.
+    Registered(&'static gateway::RegisteredGateway),
+    /// A split-TCP proxy.
+    Pep,
+}
+
+impl GatewayKind {
+    /// Returns all names.
+    fn names() -> impl Iterator<Item = &'static str> {
+        gateway::REGISTRY.iter().map(|k| k.name).chain([pep::NAME, NO_GATEWAY])
+    }
+}
 
 /// Amount that a flow transfers; `None` = endless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,16 +189,16 @@ impl Read for GatewayKind {
     const NAME: &'static str = "GatewayKind";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let name = String::read(value)?;
-        if name == NO_GATEWAY {
-            return Ok(GatewayKind(None));
+        match name.as_str() {
+            NO_GATEWAY => Ok(GatewayKind::None),
+            pep::NAME => Ok(GatewayKind::Pep),
+            name => gateway::kind(name)
+                .map(GatewayKind::Registered)
+                .map_err(|e| fault(e.to_string(), Some(suggest(name, "use one of", GatewayKind::names())))),
         }
-        gateway::kind(&name).map(|kind| GatewayKind(Some(kind))).map_err(|e| {
-            let known = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]);
-            fault(e.to_string(), Some(suggest(&name, "use one of", known)))
-        })
     }
     fn schema() -> Schema {
-        let names: Vec<&str> = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]).collect();
+        let names: Vec<&str> = GatewayKind::names().collect();
         json_schema!({ "type": "string", "enum": names })
     }
 }

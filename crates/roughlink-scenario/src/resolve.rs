@@ -5,7 +5,7 @@ use super::cable::cables;
 use super::context::Context;
 use super::coverage::coverage;
 use super::file::ScenarioFile;
-use super::gateway::{TomlGateway, conflicting, gateway, idle};
+use super::gateway::{ResolvedGateway, TomlGateway, check_proxies, conflicting, gateway, idle};
 use super::leaf::{At, span};
 use super::link::TomlLink;
 use super::names::ElementNames;
@@ -84,7 +84,13 @@ pub(super) fn resolve(
         let here = nodes.find(&g.value.node, report);
         Some((g.span.clone(), gateway(g, name, here, &nodes.all, (&link_names, &links, &links_at), report)?))
     };
-    let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names.all).filter_map(stands).collect();
+    let (mut gateways, mut proxies) = (Vec::new(), Vec::new());
+    for (place, resolved) in file.gateway.iter().zip(&gateway_names.all).filter_map(stands) {
+        match resolved {
+            ResolvedGateway::Rewriter(gateway) => gateways.push((place, gateway)),
+            ResolvedGateway::Proxy(proxy) => proxies.push((place, proxy)),
+        }
+    }
     conflicting(&gateways, report);
     let hosts: Vec<NodeSpec> =
         file.node.iter().zip(&nodes.all).map(|(n, name)| n.value.resolve(name, report)).collect();
@@ -115,15 +121,18 @@ pub(super) fn resolve(
         .map(|(flow, name)| flow.value.resolve(&flow.span, name, &mut context, report))
         .collect();
     flows.extend(loads);
-    if report.problems.is_empty() && !gateways.is_empty() {
-        idle(&gateways, &context.tcp_paths(&flows), &nodes.all, &links, report);
+    if report.problems.is_empty() && !(gateways.is_empty() && proxies.is_empty()) {
+        let paths = context.tcp_paths(&flows);
+        idle(&gateways, &paths, &nodes.all, &links, report);
+        check_proxies(&proxies, (&paths, hosts.iter().any(|host| host.kernel)), &nodes.all, &links, report);
     }
     let gateways = gateways.into_iter().map(|g| g.1).collect();
+    let proxies = proxies.into_iter().map(|p| p.1).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario { name, seed, duration, nodes: hosts, links, flows, gateways, source: String::new() }
+    Scenario { name, seed, duration, nodes: hosts, links, flows, gateways, proxies, source: String::new() }
 }
 
 fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> (usize, usize) {

@@ -10,7 +10,8 @@ pub(crate) use super::emulate::{check_gateway as check, run_gateway as run, stat
 use crate::args::ListArgs;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
-use roughlink_core::gateway::{REGISTRY, RegisteredGateway};
+use roughlink_core::gateway::REGISTRY;
+use roughlink_core::pep;
 use roughlink_scenario::definition;
 #[cfg(target_os = "linux")]
 pub(crate) use run::{check, run, stat};
@@ -18,19 +19,18 @@ use serde_json::{Value, json};
 
 pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     if args.json {
-        let all: Vec<_> = REGISTRY
-            .iter()
+        let all: Vec<_> = kinds()
             .map(|k| {
-                json!({ "name": k.name, "summary": k.summary, "source": k.source, "parameters": k.parameters(),
-                    "schema": k.schema() })
+                json!({ "name": k.name, "summary": k.summary, "source": k.source, "parameters": k.parameters,
+                    "schema": k.schema })
             })
             .collect();
         return print_json(&all);
     }
     let mut out = String::new();
-    for kind in REGISTRY.iter() {
+    for kind in kinds() {
         let mut table = show::table(&["parameter", "default", "meaning"]);
-        for row in rows(kind) {
+        for row in rows(&kind) {
             table.add_row(row);
         }
         out += &format!("{}: {}\nfrom {}\n\n{table}\n\n", kind.name, kind.summary, kind.source);
@@ -38,20 +38,47 @@ pub(crate) fn list(args: &ListArgs) -> Result<(), Failure> {
     print(&format!("{}\n", out.trim_end()))
 }
 
+/// A kind of gateway in scenario files.
+pub(crate) struct ListedKind {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) source: &'static str,
+    parameters: toml::Table,
+    schema: Value,
+}
+
+/// Returns all kinds of gateways: the registry, then the proxy.
+pub(crate) fn kinds() -> impl Iterator<Item = ListedKind> {
+    let registered = REGISTRY.iter().map(|kind| ListedKind {
+        name: kind.name,
+        summary: kind.summary,
+        source: kind.source,
+        parameters: kind.parameters(),
+        schema: kind.schema().into(),
+    });
+    registered.chain([ListedKind {
+        name: pep::NAME,
+        summary: pep::SUMMARY,
+        source: pep::SOURCE,
+        parameters: pep::Params::default().to_table(),
+        schema: pep::Params::schema().into(),
+    }])
+}
+
 /// Returns name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
-pub(crate) fn rows(kind: &RegisteredGateway) -> Vec<[String; 3]> {
-    let schema = Value::from(kind.schema());
+pub(crate) fn rows(kind: &ListedKind) -> Vec<[String; 3]> {
+    let schema = &kind.schema;
     let mut rows = Vec::new();
-    for (key, value) in kind.parameters() {
+    for (key, value) in kind.parameters.clone() {
         let known = &schema["properties"][&key];
         match value {
-            toml::Value::Table(inner) => {
-                let of = definition(known, &schema);
+            toml::Value::Table(inner) if !inner.is_empty() => {
+                let of = definition(known, schema);
                 for (name, value) in inner {
-                    rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][&name], &schema)]);
+                    rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][&name], schema)]);
                 }
             }
-            value => rows.push([key.clone(), value.to_string(), meaning(known, &schema)]),
+            value => rows.push([key.clone(), value.to_string(), meaning(known, schema)]),
         }
     }
     rows

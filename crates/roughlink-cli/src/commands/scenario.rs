@@ -7,6 +7,7 @@ use crate::show;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, Model, SharedConfig};
 use roughlink_core::net::{Network, RunOptions};
+use roughlink_core::pep;
 use roughlink_core::scenario::{FlowSpec, FlowTransport, Scenario};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{Overrides, ScenarioText, names, write_text};
@@ -88,7 +89,9 @@ fn described(name: &str, scenario: &Scenario) -> String {
         flows.add_row([flow.name.as_str(), flow.traffic.name(), node(flow.from), node(flow.to), &transport(flow)]);
     }
     let gateways: String = (scenario.gateways.iter())
-        .map(|g| format!("gateway {}: {} at {}\n", g.name, g.kind.name, node(g.node)))
+        .map(|g| (&g.name, g.kind.name, g.node))
+        .chain(scenario.proxies.iter().map(|p| (&p.name, pep::NAME, p.node)))
+        .map(|(name, kind, at)| format!("gateway {name}: {kind} at {}\n", node(at)))
         .collect();
     let (nodes, duration) = (scenario.nodes.len(), scenario.duration);
     format!("{name} is valid: {duration}, {nodes} nodes\n{links}\n{flows}\n{gateways}")

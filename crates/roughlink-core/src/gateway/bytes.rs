@@ -79,6 +79,31 @@ impl LinkHeader {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
+    /// Returns the header of frames in the opposite direction: both addresses exchanged.
+    pub fn reversed(&self) -> Self {
+        let mut reversed = *self;
+        if let Some((destination, rest)) = reversed.bytes.split_first_chunk_mut::<6>()
+            && let Some(source) = rest.first_chunk_mut::<6>()
+        {
+            std::mem::swap(destination, source);
+        }
+        reversed
+    }
+    /// Inserts the header before the IP datagram in `datagram`, and sets the length in a PPPoE header.
+    pub fn prepend_to(&self, datagram: &mut Vec<u8>) {
+        let (length, at) = (datagram.len(), usize::from(self.length));
+        datagram.splice(..0, self.bytes().iter().copied());
+        set_pppoe_length(&mut datagram[..at], length);
+    }
+}
+
+/// Sets the length in the PPPoE header, if any, at the end of the link header of a datagram of `length` bytes. The
+/// length includes the PPP protocol field (RFC 2516 section 4).
+fn set_pppoe_length(link: &mut [u8], length: usize) {
+    if ethernet::has_pppoe(link) {
+        let at = link.len() - 4;
+        link[at..at + 2].copy_from_slice(&((length + 2) as u16).to_be_bytes());
+    }
 }
 
 impl FrameGateway {
@@ -158,10 +183,8 @@ impl FrameGateway {
             let p = packet(FlowId::new(0, false), &s);
             wire::encode(&p, None, &addresses, &Implied::from_packet(&p), frame)
                 .expect("an acknowledgment can be written");
-            if ethernet::has_pppoe(&frame[start..at]) {
-                let length = (frame.len() - at + 2) as u16; // including the PPP protocol field (RFC 2516 section 4)
-                frame[at - 4..at - 2].copy_from_slice(&length.to_be_bytes());
-            }
+            let length = frame.len() - at;
+            set_pppoe_length(&mut frame[start..at], length);
             return Some(heading);
         }
     }

@@ -24,16 +24,21 @@ mod gates;
 mod media;
 mod ports;
 mod reading;
+mod splits;
 
 use gates::PlacedGateway;
 use media::Media;
 use ports::Ports;
+use splits::PlacedProxy;
 
 /// A running component. Flow and link numbers are local; `global` has the scenario's.
 pub(super) struct Component {
     pipes: Vec<Pipe>,
     media: Media,
     gates: Vec<PlacedGateway>,
+    proxies: Vec<PlacedProxy>,
+    /// Set if there are gateways or proxies.
+    gated: bool,
     flows: Vec<NetworkFlow>,
     /// Places are the link directions of the component: first the pipes, then the ports of the media, two for each
     /// link. Each entry has the place's global hop and the node at its far end.
@@ -68,19 +73,22 @@ impl PendingNotices {
     }
 }
 
-/// First calendar leaf of each kind: pipes, media, links with notifications, flows, gateways. Notifications come before
-/// flows, so that a flow that begins at an instant receives the notifications of that instant.
+/// First calendar leaf of each kind: pipes, media, links with notifications, flows, gateways, proxies. Notifications
+/// come before flows, so that a flow that begins at an instant receives the notifications of that instant.
 struct Leaves {
     media: usize,
     notices: usize,
     flows: usize,
     gates: usize,
+    proxies: usize,
 }
 
 impl Leaves {
-    fn new([pipes, media, notices, flows]: [usize; 4]) -> Self {
-        let first = pipes + media;
-        Leaves { media: pipes, notices: first, flows: first + notices, gates: first + notices + flows }
+    fn new([pipes, media, notices, flows, gates]: [usize; 5]) -> Self {
+        let notices_at = pipes + media;
+        let flows_at = notices_at + notices;
+        let gates_at = flows_at + flows;
+        Leaves { media: pipes, notices: notices_at, flows: flows_at, gates: gates_at, proxies: gates_at + gates }
     }
 
     /// Returns the number of the scenario's flows; later flows only pass from port to port.
@@ -140,8 +148,9 @@ impl Component {
             .map(|&l| PendingNotices { place: local[2 * l], events: s.links[l].notices.iter().peekable() })
             .collect();
         let gates = gates::gates(s, &local, &media, pipes.len());
-        let leaves = Leaves::new([pipes.len(), media.len(), notices.len(), built.len()]);
-        let mut calendar = Calendar::new(leaves.gates + gates.len());
+        let proxies = splits::proxies(s, seed, &local, &built);
+        let leaves = Leaves::new([pipes.len(), media.len(), notices.len(), built.len(), gates.len()]);
+        let mut calendar = Calendar::new(leaves.proxies + proxies.len());
         for (i, f) in built.iter().enumerate() {
             calendar.set(leaves.flows + i, f.start());
         }
@@ -152,11 +161,14 @@ impl Component {
             calendar.set(leaves.notices + i, link.next());
         }
         let neighbors = Neighbors::new(&built, &paths, places.len());
-        let cascade = neighbors.cascades(&pipes, |place| gates.iter().any(|g| g.node == places[place].1));
+        let observed = |node: usize| gates.iter().any(|g| g.node == node) || proxies.iter().any(|p| p.node == node);
+        let cascade = neighbors.cascades(&pipes, |place| observed(places[place].1));
         let mut component = Component {
             pipes,
             media,
+            gated: !gates.is_empty() || !proxies.is_empty(),
             gates,
+            proxies,
             places,
             leaves,
             flows: built,
@@ -223,8 +235,10 @@ impl Component {
                 self.wake_medium(now, leaf - self.leaves.media, observer);
             } else if leaf < self.leaves.flows {
                 self.notify(now, leaf - self.leaves.notices, observer);
-            } else {
+            } else if leaf < self.leaves.proxies {
                 self.wake_gate(now, leaf - self.leaves.gates, observer);
+            } else {
+                self.wake_proxy(now, leaf - self.leaves.proxies, observer);
             }
         }
     }
@@ -233,7 +247,8 @@ impl Component {
     fn exceeds(&mut self, now: Time) -> bool {
         let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
         let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes() + outside;
-        let bytes = links + self.flows.iter().map(NetworkFlow::bytes).sum::<usize>();
+        let proxies = self.proxies.iter().map(PlacedProxy::bytes).sum::<usize>();
+        let bytes = links + proxies + self.flows.iter().map(NetworkFlow::bytes).sum::<usize>();
         let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
@@ -345,7 +360,7 @@ impl Component {
             VARIES => self.next_of(place, p),
             next => next,
         };
-        if !self.gates.is_empty() {
+        if self.gated {
             self.forward_gated(now, place, Some(next).filter(|&next| next != HOST), *p, observer);
         } else if next != HOST {
             self.send(now, next as usize, p, observer);
@@ -498,7 +513,7 @@ impl Component {
                     self.report(now, index, observer);
                 }
             }
-            if self.gates.is_empty() {
+            if !self.gated {
                 self.send(now, leaf, &p, observer);
             } else {
                 self.send_gated(now, (index, end), leaf, p, observer);
@@ -548,6 +563,7 @@ impl Component {
     pub(super) fn report_end<O: Observer>(&self, now: Time, observer: &mut O) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
+        let partial = partial.chain(self.proxies.iter().flat_map(PlacedProxy::heads));
         let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side() != NO_SIDE).count();
         observer.observe(now, NetworkEvent::End { slots: self.sides.in_use(), held });
     }

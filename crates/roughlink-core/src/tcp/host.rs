@@ -65,6 +65,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod answers;
 mod arrival;
 mod config;
 mod numbers;
@@ -73,7 +74,11 @@ mod path_mtu;
 mod tests;
 mod time_wait;
 
+pub(crate) use answers::{MAX_ANSWERS, SYN_FLAGS, reset_for};
 pub use config::{ANSWER_LIMIT, ConnectError, HostConfig, HostCounters, HostLimits, Received};
+pub(crate) use numbers::Numbers;
+pub(crate) use path_mtu::{MIN_V6, PathMtus, fit_to_mtu};
+pub(crate) use time_wait::{TimeWait, TimeWaitAction, TimeWaits};
 
 use super::rate_limit::RateLimit;
 use super::{ConnectionState, Stream, TcpConfig};
@@ -81,13 +86,11 @@ use crate::cc;
 use crate::event::Event;
 use crate::packet::Packet;
 use crate::units::Time;
-use crate::wire::{self, Addresses, IpFields, IpPair, IpReassembly, is_unicast};
-use numbers::Numbers;
-use path_mtu::PathMtus;
+use crate::wire::{self, Addresses, IpPair, IpReassembly, is_unicast};
+use path_mtu::MIN_MTU;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use time_wait::{TimeWait, TimeWaits};
 
 /// A connection of a host. A host never uses an id twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -159,15 +162,11 @@ impl Host {
     /// Panics if the MTU is too small for the addresses.
     pub fn new(config: HostConfig) -> Self {
         let HostConfig { addresses, mtu, tcp, congestion_control, secret, limits } = config;
-        let least = if addresses.iter().any(IpAddr::is_ipv6) { path_mtu::MIN_V6 } else { MIN_MTU };
+        let least = if addresses.iter().any(IpAddr::is_ipv6) { MIN_V6 } else { MIN_MTU };
         assert!(mtu >= least, "an MTU of {mtu} bytes is too small");
-        let tcp = [V4_HEADERS, V6_HEADERS].map(|headers| {
-            let mss = tcp.mss.min(u32::from(mtu) - headers);
-            Arc::new(TcpConfig { mss, mss_option: true, mss_includes_options: true, ..TcpConfig::clone(&tcp) })
-        });
         Host {
             addresses: addresses.into_iter().collect(),
-            tcp,
+            tcp: fit_to_mtu(&tcp, mtu),
             congestion_control,
             limits,
             numbers: Numbers::new(secret),
@@ -432,17 +431,9 @@ impl Host {
         let [local, remote] = addresses.ip.addresses();
         let cfg = &self.tcp[usize::from(local.is_ipv6())];
         let mut stream = Stream::new(addresses, Arc::clone(cfg), self.congestion_control.clone(), iss);
-        let (mss, fields) = self.path_of(remote);
+        let (mss, fields) = self.paths.segment_limits(remote);
         stream.set_path(mss, fields, false);
         stream
-    }
-
-    /// Returns the largest MSS of the path to `remote`, and the IP header fields for it.
-    fn path_of(&self, remote: IpAddr) -> (u32, IpFields) {
-        let path = self.paths.get(remote);
-        let headers = if remote.is_ipv4() { V4_HEADERS } else { V6_HEADERS };
-        let fields = IpFields { dont_fragment: remote.is_ipv4() && !path.fragments, ..IpFields::default() };
-        (u32::from(path.mtu) - headers, fields)
     }
 
     fn insert(&mut self, stream: Stream, phase: ConnectionPhase) -> ConnectionId {
@@ -492,7 +483,7 @@ impl Host {
     /// Encodes a segment without data for transmission.
     fn send_segment(&mut self, addresses: &Addresses, segment: &Packet) {
         let mut datagram = Vec::new();
-        let (_, fields) = self.path_of(addresses.ip.addresses()[1]);
+        let (_, fields) = self.paths.segment_limits(addresses.ip.addresses()[1]);
         let encoded = wire::encode_with(fields, segment, None, addresses, &[][..], &mut datagram);
         debug_assert_eq!(encoded, Ok(()), "a TCP segment has a form on the wire");
         self.control.push_back(datagram);
@@ -553,10 +544,5 @@ impl Host {
     }
 }
 
-/// Least MTU: room for headers with all options, and data.
-const MIN_MTU: u16 = 128;
-/// Lengths of IP and TCP headers without options.
-const V4_HEADERS: u32 = 40;
-const V6_HEADERS: u32 = 60;
 /// Time without progress after which a released connection is reset (Linux `tcp_fin_timeout`).
 const ORPHAN_PATIENCE: Time = Time::from_secs(60);

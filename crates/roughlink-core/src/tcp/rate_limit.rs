@@ -4,14 +4,14 @@ use crate::units::Time;
 
 /// Counter of answers in the current period.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     since: Time,
     used: u32,
 }
 
 impl RateLimit {
     /// Returns true, and counts an answer, if fewer than `most` were admitted in the current period.
-    pub(super) fn admits(&mut self, now: Time, (most, period): (u32, Time)) -> bool {
+    pub(crate) fn admits(&mut self, now: Time, (most, period): (u32, Time)) -> bool {
         if now >= self.since + period {
             *self = RateLimit { since: now, used: 0 };
         }

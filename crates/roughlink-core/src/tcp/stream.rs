@@ -116,6 +116,21 @@ impl Stream {
         n
     }
 
+    /// Moves bytes received in order to the send buffer of `to`, as many as fit, and returns their number.
+    pub(crate) fn pass(&mut self, to: &mut Stream) -> usize {
+        if to.closed || to.endpoint.failed() {
+            return 0;
+        }
+        let n = to.room().min(self.endpoint.rcv.unread() as usize);
+        if n > 0 {
+            self.arrived.pass(n, &mut to.written);
+            self.endpoint.rcv.on_read(n as u64);
+            to.waiting += n;
+            to.write_pending();
+        }
+        n
+    }
+
     /// Ends writing: a FIN follows the written data, once the handshake is over.
     pub fn close(&mut self) {
         self.closed = true;
@@ -219,6 +234,11 @@ impl Stream {
     /// Returns the bytes received in order and not yet read.
     pub(crate) fn unread(&self) -> u64 {
         self.endpoint.rcv.unread()
+    }
+
+    /// Returns the memory of both buffers, bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.written.capacity() + self.arrived.bytes()
     }
 
     pub(crate) fn has_events(&self) -> bool {

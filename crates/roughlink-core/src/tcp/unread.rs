@@ -46,6 +46,17 @@ impl Unread {
         release_memory(&mut self.bytes);
     }
 
+    /// Moves the first `n` bytes, which have been delivered, to the end of `to`.
+    pub(super) fn pass(&mut self, n: usize, to: &mut VecDeque<u8>) {
+        let (first, second) = self.bytes.as_slices();
+        let head = n.min(first.len());
+        to.extend(&first[..head]);
+        to.extend(&second[..n - head]);
+        self.bytes.drain(..n);
+        self.from += n as u64;
+        release_memory(&mut self.bytes);
+    }
+
     /// Returns the stream offset of the first byte.
     pub(crate) fn from(&self) -> u64 {
         self.from

@@ -85,6 +85,19 @@ fn quoted_segment(quoted: &[u8]) -> Option<QuotedSegment> {
     Some(QuotedSegment { addresses, seq: long(tcp, 4), length })
 }
 
+/// Replaces the sequence number in the segment that the ICMP error in `datagram` quotes, and updates the checksum of
+/// the message. [`parse`] must have returned the quoted segment.
+pub(crate) fn set_quoted_seq(envelope: &Envelope, datagram: &mut [u8], seq: u32) {
+    let message = &mut datagram[envelope.transport..envelope.end];
+    let header = if message[HEADER] >> 4 == 4 { usize::from(message[HEADER] & 0x0f) * 4 } else { V6_HEADER };
+    let mut sum = word(message, 2);
+    for (at, half) in [(HEADER + header + 4, (seq >> 16) as u16), (HEADER + header + 6, seq as u16)] {
+        sum = checksum::update_checksum(sum, word(message, at), half);
+        put(message, at, half);
+    }
+    put(message, 2, sum);
+}
+
 /// Appends the reply to the echo request in `datagram` to `out`.
 pub(crate) fn write_echo_reply(
     envelope: &Envelope,

@@ -39,6 +39,11 @@ pub fn air() -> impl Strategy<Value = Air> {
 }
 
 impl Air {
+    /// Creates a path with a constant delay in us, without impairments.
+    #[allow(dead_code, reason = "some tests use only random paths")]
+    pub fn undisturbed(delay: u64) -> Self {
+        Air { delay, jitter: 0, loss: 0, repeat: 0, outage: (0, 1), dice: 1, sent: 0, datagrams: BTreeMap::new() }
+    }
     pub fn loses(&self) -> bool {
         self.loss > 0 || self.outage.0 > 0
     }

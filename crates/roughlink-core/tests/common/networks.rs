@@ -209,6 +209,7 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
             links: Vec::new(),
             flows: Vec::new(),
             gateways: Vec::new(),
+            proxies: Vec::new(),
             source: String::new(),
         };
         for (k, (nodes, links, flows)) in chains.into_iter().enumerate() {

@@ -116,8 +116,10 @@ impl Component {
         observer: &mut O,
     ) {
         let node = self.places[place].1;
-        match (self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer), next) {
+        let places = [Some(place as u32), next];
+        match (self.pass_gates(now, node, places, &mut p, observer), next) {
             (SegmentVerdict::Drop, _) => self.sides.free(&p),
+            (SegmentVerdict::Accept, _) if self.split(now, node, places, &mut p, observer) => {}
             (SegmentVerdict::Accept, Some(next)) => self.send(now, next as usize, &p, observer),
             (SegmentVerdict::Accept, None) => self.deliver(now, place, &p, observer),
         }

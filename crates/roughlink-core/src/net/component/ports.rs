@@ -211,6 +211,28 @@ impl Ports {
         }
     }
 
+    /// Creates the packet of `flow` for a datagram or frame, whose bytes are stored in `sides`.
+    pub(super) fn packet<B: AsRef<[u8]>>(
+        &mut self,
+        sides: &mut Sides,
+        now: Time,
+        flow: FlowId,
+        datagram: &Datagram<B>,
+    ) -> Packet {
+        let envelope = datagram.envelope().ok();
+        let ipv6 = envelope.is_some_and(|envelope| matches!(envelope.pair, IpPair::V6 { .. }));
+        // Without padding of the link.
+        let kept = if datagram.is_frame() { datagram.bytes() } else { datagram.ip().unwrap_or_default() };
+        let side = sides.store_outside(kept, datagram.ip_range());
+        let mut p = Packet::opaque(flow, datagram.length() as u16, ipv6, side, now);
+        self.store(sides, &p, datagram.headers());
+        p.set_traffic_class(envelope.map_or(0, |envelope| envelope.traffic_class));
+        // Fragments of two datagrams must not mix, even if their senders chose the same identification.
+        self.ident = self.ident.wrapping_add(1);
+        p.ident = self.ident;
+        p
+    }
+
     /// Returns the bytes of a packet from outside for a gateway, with their headers.
     pub(super) fn outside<'a>(
         &'a mut self,
@@ -291,17 +313,7 @@ impl Component {
         };
         let Some(ports) = &mut self.ports else { return };
         ports.stats.received += 1;
-        let envelope = datagram.envelope().ok();
-        let ipv6 = envelope.is_some_and(|envelope| matches!(envelope.pair, IpPair::V6 { .. }));
-        // Without padding of the link.
-        let kept = if datagram.is_frame() { datagram.bytes() } else { datagram.ip().unwrap_or_default() };
-        let side = self.sides.store_outside(kept, datagram.ip_range());
-        let mut p = Packet::opaque(flow, length as u16, ipv6, side, now);
-        ports.store(&self.sides, &p, datagram.headers());
-        p.set_traffic_class(envelope.map_or(0, |envelope| envelope.traffic_class));
-        // Fragments of two datagrams must not mix, even if their senders chose the same identification.
-        ports.ident = ports.ident.wrapping_add(1);
-        p.ident = ports.ident;
+        let mut p = ports.packet(&mut self.sides, now, flow, datagram);
         let end = usize::from(flow.reverse());
         if let Some((decoded, ip)) = datagram.whole().zip(datagram.ip()) {
             p.seq = self.flows[flow.index()].application_mut().enter(now, end, decoded, ip);
@@ -320,7 +332,7 @@ impl Component {
                 None => observer.observe(now, NetworkEvent::Frame { at, peer: nodes[1], bytes: datagram.bytes() }),
             }
         }
-        if self.gates.is_empty() {
+        if !self.gated {
             self.send(now, leaf, &p, observer);
         } else {
             self.send_gated(now, (flow.index(), end), leaf, p, observer);

@@ -1,8 +1,9 @@
 //! Arriving datagrams: reassembly, then the connection, the listener, TIME-WAIT, or a reset.
 
+use super::answers::{MAX_ANSWERS, SYN_FLAGS, reset_for};
 use super::time_wait::TimeWaitAction;
 use super::{ANSWER_LIMIT, ConnectionId, ConnectionPhase, Host, Received};
-use crate::packet::{FlowId, Packet, flags};
+use crate::packet::flags;
 use crate::tcp::ConnectionState;
 use crate::units::Time;
 use crate::wire::icmp::{self, IcmpMessage, QuotedSegment};
@@ -167,19 +168,10 @@ impl Host {
     /// Answers a segment that no connection takes with a reset (RFC 9293 section 3.10.7.1), unless it is a reset.
     fn reset_stranger(&mut self, now: Time, d: &Decoded) {
         self.counters.strangers += 1;
-        let p = &d.packet;
-        if p.is(flags::RST) || !self.may_answer(now) {
-            return;
+        if let Some(reset) = reset_for(d).filter(|_| self.may_answer(now)) {
+            self.counters.resets_sent += 1;
+            self.send_segment(&d.addresses.reversed(), &reset);
         }
-        let mut reset = Packet::tcp(FlowId::new(0, false));
-        if p.is(flags::ACK) {
-            (reset.flags, reset.seq) = (flags::RST, p.ack);
-        } else {
-            let length = d.payload.len() as u32 + u32::from(p.is(flags::SYN)) + u32::from(p.is(flags::FIN));
-            (reset.flags, reset.ack) = (flags::RST | flags::ACK, p.seq.wrapping_add(length));
-        }
-        self.counters.resets_sent += 1;
-        self.send_segment(&d.addresses.reversed(), &reset);
     }
 
     /// Returns true if an answer to a stranger may leave now.
@@ -240,7 +232,7 @@ impl Host {
         let ids: Vec<ConnectionId> = pairs.flat_map(range).map(|(_, id)| *id).collect();
         for id in ids {
             let lost = lossy == Some(id);
-            let (mss, fields) = self.path_of(remote);
+            let (mss, fields) = self.paths.segment_limits(remote);
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.stream.set_path(mss, fields, lost);
                 self.schedule_transmission(id);
@@ -249,8 +241,3 @@ impl Host {
         }
     }
 }
-
-/// Flags that matter to a listener.
-const SYN_FLAGS: u8 = flags::SYN | flags::ACK | flags::RST | flags::FIN;
-/// Most answers that wait for transmission.
-const MAX_ANSWERS: usize = 256;

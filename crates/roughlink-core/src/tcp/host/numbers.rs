@@ -8,16 +8,16 @@ use std::net::IpAddr;
 
 /// Generator of unpredictable numbers, keyed with the host's secret.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     secret: u128,
     next_port: u16,
     /// Initial sequence number of all connections.
     #[cfg(test)]
-    pub(super) fixed_iss: Option<u32>,
+    pub(crate) fixed_iss: Option<u32>,
 }
 
 impl Numbers {
-    pub(super) fn new(secret: u128) -> Self {
+    pub(crate) fn new(secret: u128) -> Self {
         Numbers {
             secret,
             next_port: 0,
@@ -28,7 +28,7 @@ impl Numbers {
 
     /// Returns an initial sequence number: a clock with a period of 4 us plus a keyed hash of addresses and ports
     /// (RFC 6528 section 3).
-    pub(super) fn initial_sequence(&self, now: Time, addresses: &Addresses) -> u32 {
+    pub(crate) fn initial_sequence(&self, now: Time, addresses: &Addresses) -> u32 {
         #[cfg(test)]
         if let Some(iss) = self.fixed_iss {
             return iss;
@@ -38,7 +38,7 @@ impl Numbers {
 
     /// Returns the first ephemeral port, in an order that depends on the destination, that is free (RFC 6056 section
     /// 3.3.3); `None` if all are in use.
-    pub(super) fn ephemeral_port(&mut self, to: Addresses, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    pub(crate) fn ephemeral_port(&mut self, to: Addresses, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let offset = self.hash(1, &Addresses { src_port: 0, ..to }) as u16;
         for _ in 0..PORTS {
             let port = FIRST_PORT + offset.wrapping_add(self.next_port) % PORTS;
@@ -65,5 +65,5 @@ impl Numbers {
 }
 
 /// Ephemeral ports (RFC 6335 section 6): 49152 to 65535.
-pub(super) const FIRST_PORT: u16 = 49_152;
+pub(crate) const FIRST_PORT: u16 = 49_152;
 const PORTS: u16 = 16_384;

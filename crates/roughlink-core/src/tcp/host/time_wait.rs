@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// State of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimeWait {
-    pub(super) snd_nxt: u32,
-    pub(super) rcv_nxt: u32,
+pub(crate) struct TimeWait {
+    pub(crate) snd_nxt: u32,
+    pub(crate) rcv_nxt: u32,
     /// The peer's last timestamp, if the connection used timestamps.
-    pub(super) recent: Option<u32>,
+    pub(crate) recent: Option<u32>,
     expires: Time,
     /// Time of the last answer.
     answered: Option<Time>,
 }
 
 impl TimeWait {
-    pub(super) fn new(snd_nxt: u32, rcv_nxt: u32, recent: Option<u32>) -> Self {
+    pub(crate) fn new(snd_nxt: u32, rcv_nxt: u32, recent: Option<u32>) -> Self {
         TimeWait { snd_nxt, rcv_nxt, recent, expires: Time::ZERO, answered: None }
     }
 
@@ -33,7 +33,7 @@ impl TimeWait {
     }
 
     /// Returns the acknowledgment that repeats the end of the connection.
-    pub(super) fn acknowledgment(&self, now: Time) -> Packet {
+    pub(crate) fn acknowledgment(&self, now: Time) -> Packet {
         let mut p = Packet::tcp(FlowId::new(0, false));
         (p.seq, p.ack, p.flags) = (self.snd_nxt, self.rcv_nxt, flags::ACK);
         if let Some(recent) = self.recent {
@@ -46,7 +46,7 @@ impl TimeWait {
 
 /// Action on a segment for a connection in TIME-WAIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TimeWaitAction {
+pub(crate) enum TimeWaitAction {
     Ignore,
     Acknowledge,
     /// A new connection replaces the old one, if a listener accepts it.
@@ -55,27 +55,27 @@ pub(super) enum TimeWaitAction {
 
 /// All connections in TIME-WAIT, by the addresses of their outgoing segments.
 #[derive(Debug)]
-pub(super) struct TimeWaits {
+pub(crate) struct TimeWaits {
     capacity: usize,
     entries: BTreeMap<Addresses, TimeWait>,
     by_expiry: BTreeSet<(Time, Addresses)>,
 }
 
 impl TimeWaits {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         TimeWaits { capacity, entries: BTreeMap::new(), by_expiry: BTreeSet::new() }
     }
 
-    pub(super) fn get(&self, addresses: &Addresses) -> Option<&TimeWait> {
+    pub(crate) fn get(&self, addresses: &Addresses) -> Option<&TimeWait> {
         self.entries.get(addresses)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Adds a connection. Returns the number of entries evicted for it.
-    pub(super) fn insert(&mut self, now: Time, addresses: Addresses, entry: TimeWait) -> u64 {
+    pub(crate) fn insert(&mut self, now: Time, addresses: Addresses, entry: TimeWait) -> u64 {
         self.remove(&addresses);
         let mut evicted = 0;
         while self.entries.len() >= self.capacity.max(1)
@@ -89,17 +89,17 @@ impl TimeWaits {
         evicted
     }
 
-    pub(super) fn remove(&mut self, addresses: &Addresses) {
+    pub(crate) fn remove(&mut self, addresses: &Addresses) {
         if let Some(entry) = self.entries.remove(addresses) {
             self.by_expiry.remove(&(entry.expires, *addresses));
         }
     }
 
-    pub(super) fn next_wake(&self) -> Time {
+    pub(crate) fn next_wake(&self) -> Time {
         self.by_expiry.first().map_or(Time::MAX, |first| first.0)
     }
 
-    pub(super) fn expire(&mut self, now: Time) {
+    pub(crate) fn expire(&mut self, now: Time) {
         while self.next_wake() <= now
             && let Some((_, addresses)) = self.by_expiry.pop_first()
         {
@@ -110,7 +110,7 @@ impl TimeWaits {
     /// Handles a segment for the connection with these addresses (RFC 9293 section 3.10.7.4), if one waits.
     /// Resets are ignored (RFC 1337). The peer's FIN restarts the wait. Answers are limited, as the peer may be in
     /// TIME-WAIT, too.
-    pub(super) fn receive(&mut self, now: Time, addresses: &Addresses, d: &Decoded) -> Option<TimeWaitAction> {
+    pub(crate) fn receive(&mut self, now: Time, addresses: &Addresses, d: &Decoded) -> Option<TimeWaitAction> {
         let entry = self.entries.get_mut(addresses)?;
         let p = &d.packet;
         if p.is(flags::RST) {
@@ -139,6 +139,6 @@ impl TimeWaits {
 }
 
 /// 2 MSL: the maximum segment lifetime is 30 s, as in Linux (`TCP_TIMEWAIT_LEN`).
-pub(super) const TIME_WAIT: Time = Time::from_secs(60);
+pub(crate) const TIME_WAIT: Time = Time::from_secs(60);
 /// Least time between two answers (Linux `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Time = Time::from_millis(500);

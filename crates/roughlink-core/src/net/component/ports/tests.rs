@@ -42,6 +42,7 @@ fn network() -> Network {
         links: vec![link],
         flows: Vec::new(),
         gateways: vec![GatewaySpec { name: "g".into(), node: 1, link: 0, kind, params: Default::default() }],
+        proxies: Vec::new(),
         source: String::new(),
     };
     Network::new(scenario, RunOptions { ports: vec![0, 1], ..RunOptions::default() }).expect("there is a path")
