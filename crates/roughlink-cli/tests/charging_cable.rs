@@ -13,8 +13,8 @@ use std::process::Command;
 /// Car and station, which match by SLAC.
 const SLAC: &str = include_str!("slac.py");
 
-/// Runs the built-in scenario with two stations and a car. Returns what the car prints, the result and the capture;
-/// `None` if the machine cannot do this.
+/// Runs the built-in scenario with two stations and a car. Returns the output of the car, the result and the capture.
+/// Returns `None` if this machine cannot emulate or has no Python.
 fn charge(more: &[&str]) -> Option<(Value, Value, Vec<u8>)> {
     if !can_emulate() {
         return None;

@@ -102,8 +102,8 @@ impl Switch {
         Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0, modems }
     }
 
-    /// Receives a datagram or frame from the host at `port`. Returns false if it goes no further: it was addressed to
-    /// the switch or to the host's modem, no modem passes it, or it is a membership report without a multicast router.
+    /// Receives a datagram or frame from the host at `port`. Returns false if the frame ends here. Such frames are
+    /// for the switch or the host's modem, membership reports without a multicast router, or data that no modem passes.
     pub(crate) fn receive<B: AsRef<[u8]>, O: Observer>(
         &mut self,
         network: &mut Network<O>,
@@ -158,8 +158,8 @@ impl Switch {
         !to_ports.is_empty()
     }
 
-    /// Returns the bytes of `out`, which has left the network by `now`, or `None` if it waits for the host's address or
-    /// the host's modem does not pass it.
+    /// Returns the bytes of `out`, which has left the network by `now`. Returns `None` if `out` waits for the host's
+    /// address, or if the host's modem does not pass it.
     pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
         let bytes = out.datagram.bytes();
         if !out.datagram.is_frame() && !self.modems.is_open(now, out.port) {

@@ -1,10 +1,11 @@
 //! Modems on charging cables and their network, the AVLN: keys, membership and management messages.
 //!
-//! A modem stands between a host and its cables. It handles CM_SET_KEY and vendor-specific messages of its host itself,
-//! and passes all other management messages, such as those of SLAC (ISO 15118-3 annex A), to the modems at its cables.
-//! After each CM_MNBC_SOUND.IND the receiving modem sends its host CM_ATTEN_PROFILE.IND, with the attenuation of the
-//! link. Other frames pass between two modems only if both have the same network identifier (NID) and membership key
-//! (NMK), and have had them for [`GreenPhyConfig::join`](super::GreenPhyConfig::join).
+//! A modem stands between a host and its cables. CM_SET_KEY and vendor-specific messages of the host end at the modem.
+//! All other management messages, such as those of SLAC (ISO 15118-3 annex A), cross the cables. After each
+//! CM_MNBC_SOUND.IND the receiving modem sends CM_ATTEN_PROFILE.IND to its host, with the attenuation of the link.
+//!
+//! All further frames need an AVLN. Two modems are members of the same AVLN if they have the same network identifier
+//! (NID) and membership key (NMK), after a delay of [`GreenPhyConfig::join`](super::GreenPhyConfig::join).
 //!
 //! Only hosts that exchange Ethernet frames with the network have a modem ([`HostInterface`]).
 //!
@@ -144,7 +145,7 @@ impl Modems {
             types::VENDOR.. if !message.entry.starts_with(&QUALCOMM) => return true,
             types::VS_SW_VER => {
                 let members: Vec<usize> = (0..self.modems.len()).filter(|&p| self.is_joined(now, [port, p])).collect();
-                // As modems of Qualcomm do, those of the AVLN answer, too.
+                // The request crosses the AVLN, and every member answers.
                 for member in members {
                     self.answer(member, port, message, software_version());
                 }
@@ -219,7 +220,7 @@ impl Modems {
         self.modems.iter().enumerate().filter_map(report).collect()
     }
 
-    /// Leaves the AVLN, and joins that of the modem's key.
+    /// Ends the memberships of a modem, and begins those of its present key.
     fn rejoin(&mut self, now: Time, port: usize) {
         let Some(modem) = &mut self.modems[port] else { return };
         modem.since = now;

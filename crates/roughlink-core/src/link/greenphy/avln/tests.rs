@@ -115,7 +115,7 @@ fn malformed_keys_are_refused() {
     assert!(modems.modems[CAR].as_ref().unwrap().key.is_none());
 }
 
-/// EVerest and pySLAC ask for the link after the match, EVerest for the attributes at its start.
+/// EVerest and pySLAC poll the link after the match. EVerest requests the attributes at its start.
 #[test]
 fn vendor_requests_of_hosts_are_answered() {
     let mut modems = modems();
