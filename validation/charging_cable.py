@@ -3,8 +3,8 @@
 
 pySLAC 0.8.3 is the station and sets the key of its modem. pySLAC has no car, so crates/roughlink-cli/tests/slac.py is
 the car. Once the modems have joined, SECC and EVCC of iso15118 0.31.2 run a DC session between the same namespaces. The
-answer times come from the capture: V2GTP frames at the car's end. iso15118 encodes EXI in Java, which takes long; so the
-session may end with a time-out of the car. The script reports how far it came.
+answer times come from the capture: V2GTP frames at the car's end. iso15118 encodes EXI in Java, which takes long, so
+the session may end with a time-out of the car. The script reports how far it came.
 
 With --strict, exit code 5 unless SLAC matches, both modems join, and messages cross the cable in both directions. Needs
 namespaces, Java and tshark. Each package is installed into a separate environment.

@@ -165,8 +165,9 @@ impl Switch {
         if !out.datagram.is_frame() && !self.modems.is_open(now, out.port) {
             return None;
         }
-        if let Some(&from) = addresses(&out.datagram).and_then(|(_, from)| self.learned.get(&from)) {
-            self.modems.deliver(from, out.port, bytes);
+        let from = addresses(&out.datagram).and_then(|(_, from)| self.learned.get(&from));
+        if from.is_some_and(|&from| !self.modems.deliver(from, out.port, bytes)) {
+            return None;
         }
         let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };
         let Ok(envelope) = out.datagram.envelope() else { return Some(bytes) };

@@ -44,6 +44,8 @@ struct Modem {
     only_cables: bool,
     /// Frames dropped because the modems at both ends were not in the same AVLN.
     unjoined: u64,
+    /// Source and run identifier of the last CM_START_ATTEN_CHAR.IND for the host.
+    announced: Option<(Mac, [u8; 8])>,
     /// Messages by name, from the host and to the host.
     messages: BTreeMap<&'static str, [u64; 2]>,
 }
@@ -165,16 +167,29 @@ impl Modems {
         true
     }
 
-    /// Notes a management message that reached the host at `port` from the host at `from`; queues the attenuation after
-    /// a sound.
-    pub fn deliver(&mut self, from: usize, port: usize, frame: &[u8]) {
-        let (Some(modem), Some(message)) = (&mut self.modems[port], Message::read(frame)) else { return };
+    /// Notes a management message that arrives for the host at `port` from the host at `from`. Queues the attenuation
+    /// after a sound. Returns false if the frame ends at the modem: vehicles repeat CM_START_ATTEN_CHAR.IND, and modems
+    /// of Qualcomm pass on only the first of a run. pySLAC relies on this.
+    pub fn deliver(&mut self, from: usize, port: usize, frame: &[u8]) -> bool {
+        let (Some(modem), Some(message)) = (&mut self.modems[port], Message::read(frame)) else { return true };
+        match message.kind {
+            types::CM_SLAC_PARM => modem.announced = None,
+            START_ATTEN_CHAR => {
+                let run = message.entry.get(RUN_AT..).and_then(|rest| rest.first_chunk());
+                let run = run.map(|run| (message.from, *run));
+                if std::mem::replace(&mut modem.announced, run) == run {
+                    return false;
+                }
+            }
+            _ => {}
+        }
         modem.count(message.kind, 1);
         let attenuation = self.attenuation.get(&[from.min(port), from.max(port)]);
         if let (Some(&db), true) = (attenuation, message.kind == types::CM_MNBC_SOUND + types::IND) {
             let entry = attenuation_profile(message.from, db);
             self.send(port, port, (1, types::CM_ATTEN_PROFILE + types::IND), &entry);
         }
+        true
     }
 
     /// Returns true if a frame from the host at the first port passes to the host at the second; counts it otherwise.
@@ -295,6 +310,9 @@ fn attributes(request: &[u8]) -> Vec<u8> {
     [&QUALCOMM[..], &[0, 0], &cookie, &[0], &(report.len() as u16).to_le_bytes(), &report].concat()
 }
 
+const START_ATTEN_CHAR: u16 = types::CM_START_ATTEN_CHAR + types::IND;
+/// Place of the run identifier in CM_START_ATTEN_CHAR.IND.
+const RUN_AT: usize = 11;
 /// Device class of the QCA7000 in VS_SW_VER.CNF.
 const QCA7000: u8 = 0x22;
 /// Place of frequency and zero crossings in the report of attributes.

@@ -163,7 +163,7 @@ fn sounds_are_measured_by_every_modem_in_reach() {
     assert!(!modems.receive(Time::ZERO, CAR, &sound));
     for (port, attenuation) in [(STATION, 10), (NEIGHBOR, 45)] {
         assert!(modems.pass(Time::ZERO, [CAR, port], &sound));
-        modems.deliver(CAR, port, &sound);
+        assert!(modems.deliver(CAR, port, &sound));
         let (to, frame) = modems.transmit().unwrap();
         let profile = Message::read(&frame).unwrap();
         assert_eq!((to, profile.kind, profile.to), (port, 0x6086, HOSTS[port]));
@@ -172,6 +172,20 @@ fn sounds_are_measured_by_every_modem_in_reach() {
         assert_eq!(frame.len(), 85, "the length that pySLAC reads");
     }
     assert!(!modems.pass(Time::ZERO, [STATION, NEIGHBOR], &sound), "no link connects them");
+}
+
+/// The vehicle sends three announcements with the same run identifier.
+#[test]
+fn announcements_reach_the_host_once_per_run() {
+    let mut modems = modems();
+    let start = |run: u8| {
+        let entry = [&[0, 0, 10, 6, 1][..], &HOSTS[CAR], &[run; 8]].concat();
+        request(CAR, 1, START_ATTEN_CHAR, &entry)
+    };
+    let mut pass = |frame: &[u8]| modems.deliver(CAR, STATION, frame);
+    assert_eq!([1, 1, 1, 2, 2].map(|run| pass(&start(run))), [true, false, false, true, false]);
+    assert!(pass(&request(CAR, 1, types::CM_SLAC_PARM, &[])));
+    assert!(pass(&start(2)), "a new attempt");
 }
 
 /// Frames from attackers: no panic, bounded tables, and no data between modems whose keys differ.
