@@ -45,7 +45,6 @@ async def main():
 
 asyncio.run(main())
 """
-DEVICE = "$(ls /sys/class/net | grep cable)"
 
 
 def environment(name: str) -> Path:
@@ -63,12 +62,12 @@ def run(roughlink: Path, work: Path, settle_s: float) -> tuple[dict, dict[str, s
     (work / "station.py").write_text(STATION)
     found = subprocess.run([iso15118, "-c", "import iso15118; print(iso15118.__path__[0])"], capture_output=True)
     config = Path(found.stdout.decode().strip()) / "shared/examples/evcc/iso15118_2/evcc_config_eim_dc.json"
-    secc = f"NETWORK_INTERFACE={DEVICE} SECC_ENFORCE_TLS=false {iso15118} -m iso15118.secc.main"
-    evcc = f"NETWORK_INTERFACE={DEVICE} timeout 120 {iso15118} -m iso15118.evcc.main {config}"
+    secc = f"NETWORK_INTERFACE=cable0 SECC_ENFORCE_TLS=false {iso15118} -m iso15118.secc.main"
+    evcc = f"NETWORK_INTERFACE=net0 timeout 120 {iso15118} -m iso15118.evcc.main {config}"
     # The station waits ten seconds after it has set the key, and the Java machines take some to start.
     programs = {
-        "station": f"{pyslac} station.py {DEVICE}; exec {secc}",
-        "car": f"sleep {settle_s}; python3 {CAR} car {DEVICE}; sleep 5; {evcc}",
+        "station": f"{pyslac} station.py cable0; exec {secc}",
+        "car": f"sleep {settle_s}; python3 {CAR} car net0; sleep 5; {evcc}",
     }
     command = [roughlink, "emulate", "charging-cable", "--max-lateness", "1 s", "--until", "car", "-o", "out"]
     for node, program in programs.items():

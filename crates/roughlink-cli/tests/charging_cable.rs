@@ -29,9 +29,9 @@ fn charge(more: &[&str]) -> Option<(Value, Value, Vec<u8>)> {
     let arguments = [
         &["emulate", "charging-cable", "--max-lateness", "10 s", "--until", "car", "-o", "out"][..],
         more,
-        &shell("station", "exec python3 slac.py station $(ls /sys/class/net | grep -v lo)"),
-        &shell("neighbor", "exec python3 slac.py station $(ls /sys/class/net | grep -v lo)"),
-        &shell("car", "sleep 1; exec python3 slac.py car $(ls /sys/class/net | grep -v lo) $ROUGHLINK_STATION"),
+        &shell("station", "exec python3 slac.py station cable0"),
+        &shell("neighbor", "exec python3 slac.py station crosstalk0"),
+        &shell("car", "sleep 1; exec python3 slac.py car net0 $ROUGHLINK_STATION"),
     ];
     let out = roughlink_in(&arguments.concat(), folder.path());
     let said = stderr(&out);

@@ -119,7 +119,7 @@ fn malformed_keys_are_refused() {
 #[test]
 fn vendor_requests_of_hosts_are_answered() {
     let mut modems = modems();
-    let mut online = |modems: &mut Modems, now| {
+    let online = |modems: &mut Modems, now| {
         let (kind, entry) = ask(modems, now, STATION, &request(STATION, 0, types::VS_LNK_STATUS, &QUALCOMM));
         assert_eq!((kind, &entry[..3]), (0xa0b9, &QUALCOMM[..]));
         entry[4]
