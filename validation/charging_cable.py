@@ -66,7 +66,7 @@ def run(roughlink: Path, work: Path, settle_s: float) -> tuple[dict, dict[str, s
     evcc = f"NETWORK_INTERFACE=net0 timeout 120 {iso15118} -m iso15118.evcc.main {config}"
     # The station waits ten seconds after it has set the key, and the Java machines take some to start.
     programs = {
-        "station": f"{pyslac} station.py cable0; exec {secc}",
+        "station": f"{pyslac} station.py cable0; exec env {secc}",
         "car": f"sleep {settle_s}; python3 {CAR} car net0; sleep 5; {evcc}",
     }
     command = [roughlink, "emulate", "charging-cable", "--max-lateness", "1 s", "--until", "car", "-o", "out"]

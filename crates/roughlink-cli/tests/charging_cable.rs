@@ -54,7 +54,7 @@ fn car_matches_the_nearest_station_and_joins_its_network() {
     let [station, neighbor] = ["02:00:00:00:00:01", "02:00:00:00:00:03"];
     assert_eq!((&car["stations"], &car["best"]), (&2.into(), &station.into()), "{car}");
     assert_eq!((&car["levels"][station], &car["levels"][neighbor]), (&10.0.into(), &45.0.into()));
-    assert_eq!((&car["linked_at_once"], &car["linked"], &car["ping"]), (&false.into(), &true.into(), &true.into()));
+    assert_eq!((&car["linked_at_once"], &car["linked"], &car["reaches"]), (&false.into(), &true.into(), &true.into()));
 
     let stay = |node: &str| modem(&result, node)["joined"].as_array().unwrap().clone();
     assert_eq!((stay("car").len(), stay("station").len(), stay("neighbor").len()), (1, 1, 0));
@@ -78,5 +78,5 @@ fn attenuation_of_the_scenario_decides_the_match() {
     let Some((car, result, _)) = charge(&exchanged) else { return };
     assert_eq!(car["best"], "02:00:00:00:00:03", "{car}");
     assert_eq!(modem(&result, "car")["joined"][0]["peer"], "neighbor");
-    assert_eq!(car["ping"], false, "the other station has another key");
+    assert_eq!(car["reaches"], false, "the other station has another key");
 }
