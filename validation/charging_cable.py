@@ -131,6 +131,8 @@ def main() -> int:
     }
     for check, holds in checks.items():
         print(f"{'yes' if holds else 'no':4}{check}")
+    completed = "Communication session terminated" in output["car"]
+    print(f"the session {'ran until SessionStop' if completed else 'ended early'}")
     print(f"attenuation that the station reported: {car.get('levels')}")
     if times:
         spread = ", ".join(f"p{q * 100:.0f} {cli.quantile(times, q):.0f}" for q in (0.5, 0.99))
