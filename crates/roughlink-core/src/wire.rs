@@ -35,6 +35,7 @@ pub mod checksum;
 pub mod crc32c;
 mod datagram;
 pub mod ethernet;
+pub mod homeplug;
 pub(crate) mod icmp;
 mod ip;
 mod payload;

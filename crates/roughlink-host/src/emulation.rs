@@ -19,6 +19,7 @@ use crate::routes::full;
 use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::senders::{SenderMonitor, SocketTable};
 use crate::undelivered::undelivered;
+use roughlink_core::link::greenphy::avln::ModemReport;
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{FlowReport, RunResult};
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
@@ -277,6 +278,7 @@ impl Emulation {
                 counters: packets.counters(),
                 overruns,
                 unanswered: switch.unanswered(),
+                modems: switch.modems(packets.now(), |port| theirs[port].name.clone()),
                 changes: watch.changed(),
             }
         });
@@ -312,6 +314,7 @@ struct LoopResult<O> {
     overruns: Option<u64>,
     /// Datagrams for hosts behind attached devices that did not answer ARP or neighbor discovery.
     unanswered: u64,
+    modems: Vec<ModemReport>,
     changes: Vec<AppliedChange>,
 }
 
@@ -354,6 +357,8 @@ pub struct EmulationResults {
     pub oversized: u64,
     /// Datagrams dropped because no host behind the attached device answered ARP or neighbor discovery.
     pub unanswered: u64,
+    /// Modems between hosts and charging cables.
+    pub modems: Vec<ModemReport>,
     /// Counters of the ports.
     pub ports: PortStats,
     /// Reason for the end.
@@ -427,7 +432,8 @@ impl<O> Running<O> {
         self.stop.store(true, Ordering::Relaxed);
         let (run_delay, senders) = (self.run_delay.finish(), self.senders.finish());
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let LoopResult { mut network, mut achieved, frames, ending, counters, overruns, unanswered, changes } = carried;
+        let LoopResult { mut network, mut achieved, frames, ending, counters, overruns, unanswered, modems, changes } =
+            carried;
         let LoopCounters { lateness, waited, stall, refused, oversized, effort, elapsed, unhurried } = counters;
         achieved.add_senders(&senders);
         reports(&achieved).into_iter().for_each(|(flow, report)| network.set_report(flow, report));
@@ -445,6 +451,7 @@ impl<O> Running<O> {
             refused,
             oversized,
             unanswered,
+            modems,
             ports: network.port_stats(),
             ending,
             unhurried,

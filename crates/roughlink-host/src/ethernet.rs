@@ -7,6 +7,9 @@
 //! forwards all frames, even link-local control frames, with one exception: a kernel node receives IGMP and MLD
 //! membership reports only if it has sent a query ([`crate::snooping`]). An attached device receives all reports.
 //!
+//! A host at a charging cable with an attenuation has a modem ([`Modems`]). The modem handles some frames of the host,
+//! and passes others only to modems of the same network.
+//!
 //! Simulated nodes and nodes with layer `ip` also have an Ethernet address each ([`node_mac`]) and share another one
 //! ([`NETWORK`]). The Ethernet ends here for frames to these addresses: the switch takes out the IP datagram, and the
 //! network routes it by its destination address. Datagrams in the opposite direction get an Ethernet header here.
@@ -20,6 +23,7 @@
 use crate::mac::{Mac, NETWORK, is_group, node_mac};
 use crate::neighbors::{self, NeighborMessage};
 use crate::snooping::Membership;
+use roughlink_core::link::greenphy::avln::{ModemReport, Modems};
 use roughlink_core::net::{Network, NetworkOutput, Observer};
 use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::units::Time;
@@ -40,6 +44,8 @@ pub(crate) struct Switch {
     frame: Vec<u8>,
     ready: VecDeque<OutgoingFrame>,
     unanswered: u64,
+    /// Modems between hosts and charging cables.
+    modems: Modems,
 }
 
 /// Frame that the switch itself sends, apart from forwarding.
@@ -92,11 +98,12 @@ impl Switch {
         let learned = ports.iter().enumerate().filter_map(ours).collect();
         // The network behind an attached device is unknown.
         let routers = ports.iter().map(|station| matches!(station, Some(PortHosts::Attached(_)))).collect();
-        Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
+        let modems = Modems::new(scenario, nodes);
+        Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0, modems }
     }
 
-    /// Receives a datagram or frame from the host at `port`. Returns false if it was addressed to the switch, or to
-    /// nobody: a membership report without a multicast router.
+    /// Receives a datagram or frame from the host at `port`. Returns false if the frame ends here. Such frames are
+    /// for the switch or the host's modem, membership reports without a multicast router, or data that no modem passes.
     pub(crate) fn receive<B: AsRef<[u8]>, O: Observer>(
         &mut self,
         network: &mut Network<O>,
@@ -124,10 +131,13 @@ impl Switch {
                 self.ready.extend(frame.map(|frame| OutgoingFrame { port, frame, waited: None }));
             }
         }
-        if is_here && heard.is_some() {
+        if self.modems.receive(now, port, datagram.bytes()) || is_here && heard.is_some() {
             return false;
         }
         if is_here {
+            if !self.modems.is_open(now, port) {
+                return false;
+            }
             match datagram.unframed() {
                 Some(datagram) => network.receive(now, port, &datagram),
                 None => network.receive(now, port, datagram), // only counted
@@ -136,26 +146,29 @@ impl Switch {
         }
         let membership = Membership::read(datagram);
         self.routers[port] |= membership == Some(Membership::Query);
-        if membership == Some(Membership::Report) {
-            let routers: Vec<usize> =
-                (0..self.ports.len()).filter(|&there| there != port && self.routers[there]).collect();
-            routers.iter().for_each(|&there| network.forward(now, [port, there], datagram));
-            return !routers.is_empty();
-        }
-        match self.learned.get(&to) {
-            Some(&there) if there == port => {} // already there
-            Some(&there) => network.forward(now, [port, there], datagram),
-            None => {
-                let all = (0..self.ports.len()).filter(|&there| there != port && self.ports[there].is_some());
-                all.for_each(|there| network.forward(now, [port, there], datagram));
-            }
-        }
-        true
+        let others = (0..self.ports.len()).filter(|&there| there != port);
+        let mut to_ports: Vec<usize> = match self.learned.get(&to) {
+            _ if membership == Some(Membership::Report) => others.filter(|&there| self.routers[there]).collect(),
+            Some(&there) if there == port => return true, // already there
+            Some(&there) => vec![there],
+            None => others.filter(|&there| self.ports[there].is_some()).collect(),
+        };
+        to_ports.retain(|&there| self.modems.pass(now, [port, there], datagram.bytes()));
+        to_ports.iter().for_each(|&there| network.forward(now, [port, there], datagram));
+        !to_ports.is_empty()
     }
 
-    /// Returns the bytes of `out`, which has left the network by `now`, or `None` if it waits for the host's address.
+    /// Returns the bytes of `out`, which has left the network by `now`. Returns `None` if `out` waits for the host's
+    /// address, or if the host's modem does not pass it.
     pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
         let bytes = out.datagram.bytes();
+        if !out.datagram.is_frame() && !self.modems.is_open(now, out.port) {
+            return None;
+        }
+        let from = addresses(&out.datagram).and_then(|(_, from)| self.learned.get(&from));
+        if from.is_some_and(|&from| !self.modems.deliver(from, out.port, bytes)) {
+            return None;
+        }
         let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };
         let Ok(envelope) = out.datagram.envelope() else { return Some(bytes) };
         let [from, to] = envelope.pair.addresses();
@@ -178,7 +191,13 @@ impl Switch {
     }
 
     pub(crate) fn next(&mut self) -> Option<OutgoingFrame> {
-        self.ready.pop_front()
+        let of_modem = |(port, frame)| OutgoingFrame { port, frame, waited: None };
+        self.ready.pop_front().or_else(|| self.modems.transmit().map(of_modem))
+    }
+
+    /// Returns the results of the modems; `name` returns the name of the node at a port.
+    pub(crate) fn modems(&self, now: Time, name: impl Fn(usize) -> String) -> Vec<ModemReport> {
+        self.modems.reports(now, name)
     }
 
     /// Returns the datagrams from kernels that wait for the address of their destination or for [`Switch::next`].

@@ -1,6 +1,6 @@
 //! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
 
-use super::leaf::{At, Leaf, span, words};
+use super::leaf::{At, Decibel, Leaf, span, words};
 use super::link_keys::TomlMedium;
 use super::noise::{Noises, air};
 use super::problem::{Problem, Problems};
@@ -23,6 +23,9 @@ pub(super) struct TomlGreenPhy {
     /// Drop-tail queue of the operating system before the modem, per direction, in packets.
     #[schemars(extend("default" = QueueLimit::Packets(GreenPhyConfig::default().host_queue)))]
     pub queue: Option<Leaf<QueueLimit>>,
+    /// Attenuation between the two modems, from 0 dB to 100 dB. If set, modems in emulations answer management messages
+    /// (SLAC), and other frames pass only between modems with the same key.
+    pub attenuation: Option<Leaf<Decibel>>,
     /// Parameters of medium access.
     pub mac: Option<Box<At<StructKeys<GreenPhyConfig>>>>,
     /// Keys of the shared medium.
@@ -69,6 +72,7 @@ impl TomlGreenPhy {
             apply(mac, &mut c, report);
         }
         c.mtu = mtu;
+        c.attenuation_db = report.read(&self.attenuation).map(|Decibel(db)| db.round() as u8);
         match report.read(&self.queue) {
             Some(QueueLimit::Packets(n)) => c.host_queue = n,
             Some(QueueLimit::Bytes(_)) => {

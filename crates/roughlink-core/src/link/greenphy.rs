@@ -5,8 +5,10 @@
 //! with new ones (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
 //! The values are published ones, as the specification was not available; comments at the defaults of
-//! [`GreenPhyConfig`] mark assumptions. Not modeled: management frames, a contention-free period, hidden stations.
+//! [`GreenPhyConfig`] mark assumptions. In emulations [`avln`] models keys and management messages. Not modeled:
+//! management frames between modems, a contention-free period, hidden stations.
 
+pub mod avln;
 mod cable;
 mod csma;
 mod station;
@@ -97,6 +99,14 @@ pub struct GreenPhyConfig {
     #[serde(with = "units::share")]
     #[schemars(with = "Share")]
     pub robust_share: f64,
+    /// Time from the moment when two modems have the same key until data passes between them. Used by emulations if the
+    /// link has an attenuation. ISO 15118-3 allows 12 s (TT_match_join).
+    #[schemars(extend("x-maximum" = "60 s"))]
+    pub join: Time,
+    /// Attenuation between the two modems of the link, dB; `None` if they pass all frames and have no keys. Default
+    /// `None`.
+    #[serde(skip)]
+    pub attenuation_db: Option<u8>,
 }
 
 /// ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, sent in several copies.
@@ -162,7 +172,9 @@ impl GreenPhyConfig {
             transmissions: 8,                 // assumption
             lifetime: Time::from_millis(500), // assumption
             noise: AirNoise::cable(),
-            robust_share: 0.2, // assumption
+            robust_share: 0.2,        // assumption
+            join: Time::from_secs(2), // assumption
+            attenuation_db: None,
         }
     }
 

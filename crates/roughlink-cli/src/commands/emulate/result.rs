@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::live::timeline::StepRecord;
 use crate::show::{digits, size, table};
+use roughlink_core::link::greenphy::avln::ModemReport;
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::units::Time;
@@ -45,6 +46,8 @@ pub(super) struct EmulationOutput<'o> {
     #[serde(skip_serializing_if = "Option::is_none")]
     other_conversations: Option<Others>,
     frames: &'o [FrameCount],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    modems: &'o [ModemReport],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     changes: &'o [StepRecord<'o>],
 }
@@ -112,6 +115,7 @@ impl<'o> EmulationOutput<'o> {
             conversations: &outcome.achieved.conversations,
             other_conversations: outcome.achieved.others,
             frames: &outcome.frames,
+            modems: &outcome.modems,
             changes,
         }
     }
@@ -181,6 +185,28 @@ pub(super) fn frames(counts: &[FrameCount]) -> String {
     }
     lines.numbers(3);
     format!("{lines}\n{}\n", more(all.len(), "kinds of frames"))
+}
+
+/// Formats the stays of modems in the AVLN of another modem, and the frames dropped outside of one; empty without
+/// modems.
+pub(super) fn modems(reports: &[ModemReport]) -> String {
+    if reports.is_empty() {
+        return String::new();
+    }
+    let mut lines = table(&["modem at", "joined", "from", "until", "unjoined frames"]);
+    for modem in reports {
+        let seconds = |s: f64| format!("{s:.2} s");
+        let unjoined = modem.unjoined.to_string();
+        if modem.joined.is_empty() {
+            lines.add_row([modem.node.clone(), "-".into(), "-".into(), "-".into(), unjoined.clone()]);
+        }
+        for stay in modem.joined.iter().take(MAX_SHOWN) {
+            let until = stay.until_s.map_or("end".into(), seconds);
+            lines.add_row([modem.node.clone(), stay.peer.clone(), seconds(stay.from_s), until, unjoined.clone()]);
+        }
+    }
+    lines.numbers(2);
+    format!("{lines}\n")
 }
 
 /// Returns a line with the number of rows that a table of [`MAX_SHOWN`] leaves out; empty if there are none.

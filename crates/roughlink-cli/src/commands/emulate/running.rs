@@ -3,7 +3,7 @@
 use super::folder::{about, unwritten};
 use super::plan::{EmulationPlan, congestion_control, describe_flows, hosts, plan_warnings, quoted};
 use super::recorder::QueuedWriter;
-use super::result::{EmulationOutput, conversations, frames, pacing_warnings, senders, timing, verdict};
+use super::result::{EmulationOutput, conversations, frames, modems, pacing_warnings, senders, timing, verdict};
 use super::series::SeriesFiles;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, print_stderr, warn};
@@ -132,7 +132,11 @@ pub(super) fn run(plan: EmulationPlan<'_>) -> Result<(), Failure> {
     if !plan.quiet {
         pacing_warnings(&outcome.achieved).iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     }
-    let text = conversations(&outcome.achieved) + &frames(&outcome.frames) + &timing(&outcome, uncaptured) + &changes;
+    let text = conversations(&outcome.achieved)
+        + &frames(&outcome.frames)
+        + &modems(&outcome.modems)
+        + &timing(&outcome, uncaptured)
+        + &changes;
     let printed = if plan.json {
         print_json(&result)
     } else if plan.prints_result && plan.nested {
