@@ -8,7 +8,7 @@ mod common;
 use common::path::{Bench, signal, socket, unique, wait_until};
 use common::{code, json, output, roughlink, stderr, stdout};
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -178,6 +178,74 @@ fn bridge_follows_the_coverage_agent() {
     assert_eq!(output(gateway).status.signal(), Some(15));
 }
 
+/// A split-TCP proxy with Wave toward the server: bytes and addresses stay, also of several connections at once. The
+/// end resets open connections.
+#[test]
+fn proxy_splits_connections() {
+    for routes in [false, true] {
+        let Some(bench) = Bench::new(&["packet_socket", "netfilter_queue", "queue_rules"], routes) else { return };
+        let name = unique(if routes { "pep-queue" } else { "pep-bridge" });
+        let place: &[&str] = if routes {
+            &["--queue", "21", "--install", "--inside", "inner"]
+        } else {
+            &["--between", "inner", "outer"]
+        };
+        let set = ["--set", "cc=wave-fr", "--set", "buffer=1 MiB", "--as", &name];
+        let proxy = bench.start(&[&["pep"], place, &set].concat());
+        let bytes = pattern();
+        assert!(bench.download(&bytes) == bytes);
+        let listener = bench.listener();
+        let client = bench.connect();
+        let (mut server, from) = listener.accept().unwrap();
+        assert_eq!(from, client.local_addr().unwrap(), "the server sees the client");
+        server.write_all(b"hello").unwrap();
+        let mut text = [0; 5];
+        (&client).read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"hello");
+        let status = json(&roughlink(&["gateway", "stat", &name, "--json"]));
+        assert_eq!(status["proxy"]["opened"], 2, "{status}");
+        assert_eq!(status["about"]["parameters"]["cc"], "wave-fr");
+        assert_eq!(status["connections"][0]["inner"], from.to_string(), "{status}");
+        signal(&proxy, "-INT");
+        let out = output(proxy);
+        assert!(stderr(&out).contains("ended after 2 connections"), "{}", stderr(&out));
+        server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let reset = |stream: &mut dyn std::io::Read| stream.read(&mut [0; 1]).map_err(|e| e.kind());
+        assert_eq!(reset(&mut &client), Err(ErrorKind::ConnectionReset));
+        assert_eq!(reset(&mut server), Err(ErrorKind::ConnectionReset));
+    }
+}
+
+/// A proxy is killed, and its successor resets the connections of its predecessor, so that nothing hangs.
+#[test]
+fn next_proxy_resets_connections_of_a_killed_one() {
+    let Some(bench) = Bench::new(&["netfilter_queue", "queue_rules"], true) else { return };
+    let name = unique("pep-kill");
+    let args = ["pep", "--queue", "23", "--install", "--inside", "inner", "--as", &name];
+    let proxy = bench.start(&args);
+    let listener = bench.listener();
+    let client = bench.connect();
+    let (mut server, _) = listener.accept().unwrap();
+    server.write_all(b"hello").unwrap();
+    (&client).read_exact(&mut [0; 5]).unwrap();
+    signal(&proxy, "-KILL");
+    output(proxy);
+    wait_until("rules are removed", || bench.rules().is_empty());
+    // New connections work without a proxy.
+    let fresh = bench.connect();
+    let (mut other, _) = listener.accept().unwrap();
+    other.write_all(b"again").unwrap();
+    (&fresh).read_exact(&mut [0; 5]).unwrap();
+    let proxy = bench.start(&args);
+    (&client).write_all(b"anyone there?").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let kind = |result: std::io::Result<usize>| result.map_err(|e| e.kind());
+    assert_eq!(kind((&client).read(&mut [0; 1])), Err(ErrorKind::ConnectionReset));
+    assert_eq!(kind(server.read(&mut [0; 1])), Err(ErrorKind::ConnectionReset));
+    signal(&proxy, "-INT");
+    output(proxy);
+}
+
 #[test]
 fn dry_run_counts_only() {
     let Some(bench) = Bench::new(&["packet_socket"], false) else { return };
@@ -202,6 +270,10 @@ fn wrong_commands_say_how_to_go_on() {
         (&["muni", "--queue", "5"], "did you mean `muniz`?"),
         (&["avoca-rx", "--queue", "5"], "--coverage"),
         (&["muniz"], "--between"),
+        (&["pep", "--queue", "5", "--set", "cc=wav"], "unknown"),
+        (&["pep", "--queue", "5", "--set", "bufer=1 MiB"], "did you mean `buffer`?"),
+        (&["pep", "--between", "a", "b", "--dry-run"], "cannot only watch"),
+        (&["pep", "--queue", "5", "--install"], "--inside"),
         (&["muniz", "--queue", "65535"], "65535"),
         (&["muniz", "--between", "eth0", "eth1", "--install"], "cannot be used with"),
     ] {

@@ -84,7 +84,7 @@ pub(crate) fn probe(rootless: bool) {
             Device::queue(here, UNUSED_QUEUE).map(drop),
             // Rules of the machine itself must not change.
             match &namespace {
-                Ok(space) => QueueRules { queue: UNUSED_QUEUE, inside: None }.install(space).map(drop),
+                Ok(space) => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(space).map(drop),
                 Err(_) => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
             },
         ),

@@ -1,4 +1,4 @@
-//! Elements on the path of packets between two sides, such as gateways: between two Ethernet devices, or at two
+//! Elements on the path of packets between two sides, gateways and split-TCP proxies: between two Ethernet devices, or at two
 //! netfilter queues of a router or host. Both places look the same to the element. Packets of port 0 come from the inner
 //! side and travel outward; packets of port 1 come from the outer side.
 //!
@@ -13,6 +13,7 @@ use crate::namespace::Namespace;
 use crate::verdict::PacketVerdict;
 use roughlink_core::gateway::bytes::{FrameCounters, FrameGateway, Framing};
 use roughlink_core::gateway::{Gateway, Heading, SegmentVerdict};
+use roughlink_core::pep::{Proxy, ProxyVerdict};
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
 
@@ -20,7 +21,7 @@ use roughlink_core::wire::Datagram;
 pub trait Middlebox {
     /// Processes a frame or datagram, which it may change in place.
     fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage;
-    /// Appends the next frame or datagram that the element sends to `bytes`, and returns its direction.
+    /// Writes the next frame or datagram that the element sends into `bytes`, which is empty, and returns its direction.
     fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading>;
     /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
@@ -43,6 +44,7 @@ pub enum Passage {
 pub struct Place {
     devices: [Device; 2],
     framing: Framing,
+    mtu: u16,
 }
 
 impl Place {
@@ -53,8 +55,9 @@ impl Place {
     pub fn between(namespace: &Namespace, [inner, outer]: [&str; 2]) -> Result<Self, HostError> {
         // A frame may not be longer than the smaller MTU.
         let mtu = [inner, outer].into_iter().filter_map(|name| namespace.within(|| mtu(name)).ok()?).min();
-        let attach = |name| Device::attach(namespace, name, mtu.unwrap_or(ETHERNET_MTU));
-        Ok(Place { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet })
+        let mtu = mtu.unwrap_or(ETHERNET_MTU);
+        let attach = |name| Device::attach(namespace, name, mtu);
+        Ok(Place { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet, mtu })
     }
 
     /// Opens two netfilter queues of a namespace. Packets from the inner side are in `outward`, packets to it in
@@ -64,8 +67,13 @@ impl Place {
     /// Returns an error if another program reads a queue, or if the permission is missing.
     pub fn queues(namespace: &Namespace, [outward, inward]: [u16; 2]) -> Result<Self, HostError> {
         let devices = [Device::queue(namespace, outward)?, Device::queue(namespace, inward)?];
-        Ok(Place { devices, framing: Framing::Ip })
+        Ok(Place { devices, framing: Framing::Ip, mtu: ETHERNET_MTU })
     }
+    /// Returns the largest size of IP packets, bytes; at queues the MTU of Ethernet, since routes may change.
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
     /// Returns the first header of the packets.
     pub fn framing(&self) -> Framing {
         self.framing
@@ -171,5 +179,23 @@ impl Middlebox for GatewayOnPath {
     }
     fn next_wake(&self) -> Time {
         self.gateway.next_wake()
+    }
+}
+
+impl Middlebox for Proxy {
+    fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage {
+        match Proxy::receive(self, now, heading, datagram) {
+            ProxyVerdict::Forward => Passage::Unchanged,
+            ProxyVerdict::Consumed => Passage::Stopped,
+        }
+    }
+    fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading> {
+        Proxy::transmit(self, now, bytes)
+    }
+    fn wake(&mut self, now: Time) {
+        Proxy::wake(self, now);
+    }
+    fn next_wake(&self) -> Time {
+        Proxy::next_wake(self)
     }
 }

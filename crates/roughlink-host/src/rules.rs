@@ -21,6 +21,8 @@ pub struct QueueRules {
     pub queue: u16,
     /// Device before the served hosts; without one, the middlebox serves this machine.
     pub inside: Option<String>,
+    /// Also queues ICMP messages, for a middlebox that is an end of connections: the messages may be about its segments.
+    pub icmp: bool,
 }
 
 impl QueueRules {
@@ -63,7 +65,9 @@ impl QueueRules {
                  accept\n{rules}\t}}\n"
             )
         };
-        let rule = |matched: &str, queue| format!("\t\t{matched}meta l4proto tcp queue flags bypass to {queue}\n");
+        let protocols = if self.icmp { "{ tcp, icmp, ipv6-icmp }" } else { "tcp" };
+        let rule =
+            |matched: &str, queue| format!("\t\t{matched}meta l4proto {protocols} queue flags bypass to {queue}\n");
         let chains = match &self.inside {
             Some(device) => chain(
                 "forward",
@@ -81,10 +85,11 @@ impl QueueRules {
             Some(device) => [format!("FORWARD -i {device}"), format!("FORWARD -o {device}")],
             None => ["OUTPUT".into(), "INPUT".into()],
         };
-        let all = ["iptables", "ip6tables"].into_iter().flat_map(|program| {
+        let icmp = [("iptables", "icmp"), ("ip6tables", "ipv6-icmp")].into_iter().filter(|_| self.icmp);
+        let all = [("iptables", "tcp"), ("ip6tables", "tcp")].into_iter().chain(icmp).flat_map(|(program, protocol)| {
             both.iter().zip([outward, inward]).map(move |(place, queue)| {
                 format!(
-                    "{program} -w -t mangle -A {place} -p tcp -m mark ! --mark {MARK:#x} -m comment --comment {} -j \
+                    "{program} -w -t mangle -A {place} -p {protocol} -m mark ! --mark {MARK:#x} -m comment --comment {} -j \
                      NFQUEUE --queue-num {queue} --queue-bypass",
                     name(self.queue)
                 )
@@ -204,7 +209,7 @@ mod tests {
 
     #[test]
     fn rules_queue_both_directions_and_let_packets_pass_without_a_reader() {
-        let rules = QueueRules { queue: 5, inside: Some("eth1".into()) };
+        let rules = QueueRules { queue: 5, inside: Some("eth1".into()), icmp: false };
         assert_eq!(
             rules.table(),
             "table inet roughlink-queue-5 {\n\tchain forward {\n\t\ttype filter hook forward priority mangle; policy \
@@ -218,8 +223,9 @@ mod tests {
             "iptables -w -t mangle -A FORWARD -o eth1 -p tcp -m mark ! --mark 0x726c -m comment --comment \
              roughlink-queue-5 -j NFQUEUE --queue-num 6 --queue-bypass"
         );
-        let here = QueueRules { queue: 5, inside: None };
+        let here = QueueRules { queue: 5, inside: None, icmp: true };
         assert!(here.table().contains("chain output") && here.table().contains("chain input"));
+        assert!(here.table().contains("l4proto { tcp, icmp, ipv6-icmp }") && here.commands().len() == 8);
         assert!(here.commands()[1].contains(&"INPUT".into()));
     }
 
@@ -236,7 +242,7 @@ mod tests {
         let Ok(space) = Namespace::new() else {
             return eprintln!("skipped: no namespaces");
         };
-        let rules = QueueRules { queue: 40, inside: None };
+        let rules = QueueRules { queue: 40, inside: None, icmp: true };
         if let Err(e) = rules.install(&space) {
             return eprintln!("skipped: {}", e.with_cause());
         }

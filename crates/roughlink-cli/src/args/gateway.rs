@@ -19,6 +19,8 @@ pub(crate) enum GatewayCommand {
   sudo roughlink gateway run avoca-rx --queue 5 --install \\
       --coverage /run/roughlink/coverage.sock
       for the connections of this machine
+  sudo roughlink gateway run pep --between eth1 eth0 --set cc=wave-fr
+      splits TCP connections before the satellite at eth0
   sudo roughlink gateway run muniz --between eth1 eth0 --dry-run
   sudo roughlink gateway run muniz --between eth1 eth0 --unit \\
       > /etc/systemd/system/roughlink-muniz.service
@@ -40,7 +42,8 @@ Ctrl-C ends the gateway. `roughlink gateway stat` shows its connections.")]
 pub(crate) struct GatewayRun {
     /// Gateway; `roughlink gateway list` lists all.
     pub gateway: String,
-    /// Bridge these two Ethernet devices. The served hosts are behind INNER. While no gateway runs, no packet passes.
+    /// Bridge these two Ethernet devices. The served hosts are behind INNER, and the rough link of `pep` is behind
+    /// OUTER. While no gateway runs, no packet passes.
     #[arg(long, num_args = 2, value_names = ["INNER", "OUTER"], group = "place")]
     pub between: Vec<String>,
     /// Read netfilter queues: N for packets from the served hosts, N + 1 for packets to them. While no gateway runs,
@@ -53,7 +56,7 @@ pub(crate) struct GatewayRun {
     /// With --install, serve the hosts behind this device of a router; by default, serve this machine.
     #[arg(long, value_name = "DEVICE", requires = "install")]
     pub inside: Option<String>,
-    /// Set a parameter of the gateway, such as floor=3 or table.capacity=1000; may be repeated.
+    /// Set a parameter of the gateway, such as floor=3, table.capacity=1000 or cc=wave; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = assignment)]
     pub parameters: Vec<(String, String)>,
     /// Unix socket of an agent that reports coverage, which `avoca-rx` needs.

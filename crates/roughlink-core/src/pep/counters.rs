@@ -3,6 +3,7 @@
 use crate::gateway::Heading;
 use crate::tcp::TcpEndpoint;
 use crate::wire::Addresses;
+use serde::{Deserialize, Serialize};
 
 /// Decision of a proxy about a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +16,7 @@ pub enum ProxyVerdict {
 }
 
 /// Counters of a proxy.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProxyCounters {
     /// Connections opened at both sides.

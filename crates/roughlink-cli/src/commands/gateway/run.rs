@@ -1,5 +1,6 @@
 //! `roughlink gateway run`, `check` and `stat`: gateways on real packets.
 
+use super::kinds;
 use super::status::{About, AgentState, GatewayStatus, HEADING};
 use crate::args::ListArgs;
 use crate::args::gateway::{GatewayRun, GatewayStat};
@@ -9,9 +10,13 @@ use crate::service::{self, BoundService, Watchdog};
 use crate::show;
 use crate::signals::on_stop;
 use crate::unit::{command_line, joined};
-use roughlink_core::gateway::{Gateway, GatewayError, REGISTRY, RegisteredGateway, kind};
+use roughlink_core::gateway::{Gateway, GatewayError, Heading, RegisteredGateway, kind};
+use roughlink_core::pep::{self, PepError, Proxy, ProxyConfig};
+use roughlink_core::units::Time;
+use roughlink_core::wire::Datagram;
 use roughlink_host::{
-    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Namespace, Path, Place, QueueRules, abilities, confine,
+    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Middlebox, Namespace, Passage, Path, Place,
+    QueueRules, abilities, confine,
 };
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
@@ -23,20 +28,15 @@ const KIND: &str = "gateway";
 
 pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     let name = args.rename.as_deref().unwrap_or(&args.gateway);
-    let (entry, gateway, parameters) = built(args)?;
-    if entry.needs_coverage && args.coverage.is_none() {
-        return Err(LabError::Usage {
-            message: format!("`{}` needs reports of coverage: without them it changes nothing", entry.name),
-            help: "name the socket of the agent, such as --coverage /run/roughlink/coverage.sock".into(),
-        }
-        .into());
-    }
+    let kind = Kind::new(args)?;
+    kind.check(args)?;
     if args.unit {
         return print(&unit(args, name)?);
     }
     let stop = on_stop(|| ());
     let here = Namespace::here().map_err(failure)?;
-    let rules = args.queue.map(|queue| QueueRules { queue, inside: args.inside.clone() });
+    let is_proxy = matches!(kind, Kind::Proxy(_));
+    let rules = args.queue.map(|queue| QueueRules { queue, inside: args.inside.clone(), icmp: is_proxy });
     let place = match (&rules, &args.between[..]) {
         (Some(rules), _) => Place::queues(&here, rules.queues()),
         (None, [inner, outer]) => Place::between(&here, [inner, outer]),
@@ -57,63 +57,199 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     };
     plan.files.push(service.path().to_owned());
     let _cleanup = Cleanup::start(&Launcher::new(INSIDE), &plan).map_err(failure)?;
+    let about = kind.about(args, name);
+    let mut element = kind.element(&place, args.dry_run)?;
     let kept = if args.queue.is_some() { KeptRight::NetworkAdministration } else { KeptRight::Nothing };
     for missing in confine(&args.user, kept).map_err(failure)? {
         print_stderr(&format!("warning: this machine does not restrict the program by {missing}"));
     }
-    let about = About {
-        name: name.to_owned(),
-        gateway: entry.name.to_owned(),
-        parameters,
-        place: described(args),
-        process: std::process::id(),
-        dry_run: args.dry_run,
-        backlog: entry.needs_modem.then(|| "estimated from forwarded and acknowledged bytes".to_owned()),
-    };
     print_stderr(&format!("`{name}` runs {}; press Ctrl-C to end", about.place));
     let requests = service.serve()?;
-    let mut element = GatewayOnPath::new(gateway, place.framing(), args.dry_run);
     let mut path = Path::start(place);
     let mut watchdog = Watchdog::ready();
     while !stop.load(Ordering::Relaxed) {
         let now = path.turn(&mut element).map_err(|e| failure(e.into()))?;
-        for event in coverage.iter().flat_map(CoverageSource::events) {
-            element.gateway.on_link(now, &event);
+        if let Element::Gateway(gateway) = &mut element {
+            coverage.iter().flat_map(CoverageSource::events).for_each(|event| gateway.gateway.on_link(now, &event));
         }
         path.send(now, &mut element);
         requests.answer(|| status(&about, &path, &here, &element, coverage.as_ref()));
         watchdog.alive(now);
     }
-    let last = status(&about, &path, &here, &element, coverage.as_ref());
-    let counts = last.packets.frames;
-    Err(Failure::Interrupted(format!(
-        "`{name}` ended after {} TCP segments, {} of them with a reduced window",
-        counts.segments, counts.rewritten
-    )))
+    if let Element::Proxy(proxy) = &mut element {
+        let now = path.packets().now();
+        proxy.reset_all(now);
+        path.send(now, &mut element);
+    }
+    Err(Failure::Interrupted(format!("`{name}` ended after {}", element.summary())))
+}
+
+/// What to run, checked.
+enum Kind {
+    Registered(&'static RegisteredGateway, Box<dyn Gateway>, toml::Table),
+    Proxy(pep::Params),
+}
+
+/// Element on the path.
+enum Element {
+    Gateway(GatewayOnPath),
+    Proxy(Box<Proxy>),
+}
+
+impl Kind {
+    /// Builds the gateway, or reads the parameters of the proxy.
+    fn new(args: &GatewayRun) -> Result<Self, Failure> {
+        let given = parameters(args)?;
+        let refused = |message: String, unknown: Option<(&str, &[String])>| {
+            let help = match unknown {
+                Some((key, known)) => nearest::suggest(key, "expected", known.iter().map(String::as_str)),
+                None => "`roughlink gateway list` explains the parameters".into(),
+            };
+            Failure::from(LabError::Usage { message, help })
+        };
+        if args.gateway == pep::NAME {
+            return pep::Params::from_table(&given).map(Kind::Proxy).map_err(|e| {
+                let unknown = match &e {
+                    PepError::UnknownParameter { key, known } => Some((key.as_str(), &known[..])),
+                    _ => None,
+                };
+                refused(e.to_string(), unknown)
+            });
+        }
+        let entry = kind(&args.gateway).map_err(|_| LabError::NotFound {
+            what: "gateway",
+            name: args.gateway.clone(),
+            help: nearest::suggest(&args.gateway, "expected", kinds().map(|kind| kind.name).collect::<Vec<_>>()),
+        })?;
+        let gateway = entry.build(&given).map_err(|e| {
+            let unknown = match &e {
+                GatewayError::UnknownParameter { key, known, .. } => Some((key.as_str(), &known[..])),
+                _ => None,
+            };
+            refused(e.to_string(), unknown)
+        })?;
+        let mut parameters = entry.parameters();
+        parameters.extend(given);
+        Ok(Kind::Registered(entry, gateway, parameters))
+    }
+
+    /// Checks that the options suit the gateway.
+    fn check(&self, args: &GatewayRun) -> Result<(), LabError> {
+        let usage = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
+        match self {
+            Kind::Registered(entry, ..) if entry.needs_coverage && args.coverage.is_none() => usage(
+                format!("`{}` needs reports of coverage: without them it changes nothing", entry.name),
+                "name the socket of the agent, such as --coverage /run/roughlink/coverage.sock",
+            ),
+            Kind::Proxy(_) if args.dry_run => usage(
+                format!("--dry-run: `{}` ends connections, so it cannot only watch", pep::NAME),
+                "estimate its effect in a simulation: `roughlink run satellite-pep`",
+            ),
+            Kind::Proxy(_) if args.queue.is_some() && args.install && args.inside.is_none() => usage(
+                format!("`{}` serves other hosts", pep::NAME),
+                "name the device before these hosts, such as --inside eth1",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn about(&self, args: &GatewayRun, name: &str) -> About {
+        let (parameters, estimates) = match self {
+            Kind::Registered(entry, _, parameters) => (parameters.clone(), entry.needs_modem),
+            Kind::Proxy(params) => (params.to_table(), false),
+        };
+        About {
+            name: name.to_owned(),
+            gateway: args.gateway.clone(),
+            parameters,
+            place: described(args),
+            process: std::process::id(),
+            dry_run: args.dry_run,
+            backlog: estimates.then(|| "estimated from forwarded and acknowledged bytes".to_owned()),
+        }
+    }
+
+    fn element(self, place: &Place, dry_run: bool) -> Result<Element, Failure> {
+        match self {
+            Kind::Registered(_, gateway, _) => {
+                Ok(Element::Gateway(GatewayOnPath::new(gateway, place.framing(), dry_run)))
+            }
+            Kind::Proxy(params) => {
+                let mut secret = [0; 16];
+                getrandom::fill(&mut secret)
+                    .map_err(|e| Failure::Machine(format!("cannot get random numbers: {e}"), None))?;
+                let secret = u128::from_ne_bytes(secret);
+                let config = ProxyConfig { params, over: Heading::Outward, mtu: place.mtu(), secret };
+                let proxy = Proxy::new(config).map_err(|e| LabError::Usage {
+                    message: e.to_string(),
+                    help: "`roughlink gateway list` explains the parameters".into(),
+                })?;
+                Ok(Element::Proxy(Box::new(proxy)))
+            }
+        }
+    }
+}
+
+impl Element {
+    fn middlebox(&mut self) -> &mut dyn Middlebox {
+        match self {
+            Element::Gateway(gateway) => gateway,
+            Element::Proxy(proxy) => &mut **proxy,
+        }
+    }
+
+    fn summary(&self) -> String {
+        match self {
+            Element::Gateway(gateway) => {
+                let counts = gateway.counters();
+                format!("{} TCP segments, {} of them with a reduced window", counts.segments, counts.rewritten)
+            }
+            Element::Proxy(proxy) => format!("{} connections", proxy.counters().opened),
+        }
+    }
+}
+
+impl Middlebox for Element {
+    fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage {
+        self.middlebox().receive(now, heading, datagram)
+    }
+    fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading> {
+        self.middlebox().transmit(now, bytes)
+    }
+    fn wake(&mut self, now: Time) {
+        self.middlebox().wake(now);
+    }
+    fn next_wake(&self) -> Time {
+        match self {
+            Element::Gateway(gateway) => gateway.next_wake(),
+            Element::Proxy(proxy) => Middlebox::next_wake(&**proxy),
+        }
+    }
 }
 
 fn status(
     about: &About,
     path: &Path,
     here: &Namespace,
-    element: &GatewayOnPath,
+    element: &Element,
     coverage: Option<&CoverageSource>,
 ) -> GatewayStatus {
-    let agent = coverage.map(|c| if c.is_connected() { AgentState::Connected } else { AgentState::Lost });
-    let counts = (element.counters(), path.missed(here));
-    GatewayStatus::new(about, &path.packets().counters(), agent, counts, &element.gateway.stats(None))
+    let packets = &path.packets().counters();
+    let missed = path.missed(here);
+    match element {
+        Element::Gateway(gateway) => {
+            let agent = coverage.map(|c| if c.is_connected() { AgentState::Connected } else { AgentState::Lost });
+            let stats = gateway.gateway.stats(None);
+            GatewayStatus::of_gateway(about, packets, agent, (gateway.counters(), missed), &stats)
+        }
+        Element::Proxy(proxy) => GatewayStatus::of_proxy(about, packets, missed, proxy),
+    }
 }
 
-/// Builds the gateway; returns its entry and its parameters, too.
-fn built(args: &GatewayRun) -> Result<(&'static RegisteredGateway, Box<dyn Gateway>, toml::Table), Failure> {
-    let entry = kind(&args.gateway).map_err(|_| LabError::NotFound {
-        what: "gateway",
-        name: args.gateway.clone(),
-        help: nearest::suggest(&args.gateway, "expected", REGISTRY.iter().map(|entry| entry.name)),
-    })?;
+/// Parses the parameters; words need no quotes.
+fn parameters(args: &GatewayRun) -> Result<toml::Table, LabError> {
     let mut text = String::new();
     for (key, value) in &args.parameters {
-        // Words need no quotes.
         let line = [format!("{key} = {value}"), format!("{key} = {}", json!(value))];
         let line = line.into_iter().find(|line| line.parse::<toml::Table>().is_ok());
         text += &line.ok_or_else(|| LabError::Usage {
@@ -122,22 +258,10 @@ fn built(args: &GatewayRun) -> Result<(&'static RegisteredGateway, Box<dyn Gatew
         })?;
         text.push('\n');
     }
-    let given: toml::Table = text.parse().map_err(|e: toml::de::Error| LabError::Usage {
+    text.parse().map_err(|e: toml::de::Error| LabError::Usage {
         message: format!("invalid parameters: {}", e.message()),
         help: "set each parameter once".into(),
-    })?;
-    let gateway = entry.build(&given).map_err(|e| {
-        let help = match &e {
-            GatewayError::UnknownParameter { key, known, .. } => {
-                nearest::suggest(key, "expected", known.iter().map(String::as_str))
-            }
-            _ => "`roughlink gateway list` explains the parameters".into(),
-        };
-        LabError::Usage { message: e.to_string(), help }
-    })?;
-    let mut parameters = entry.parameters();
-    parameters.extend(given);
-    Ok((entry, gateway, parameters))
+    })
 }
 
 fn described(args: &GatewayRun) -> String {

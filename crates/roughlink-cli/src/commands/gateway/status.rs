@@ -8,7 +8,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use roughlink_core::gateway::bytes::FrameCounters;
 use roughlink_core::gateway::flows::{FlowPhase, FlowTableCounters};
-use roughlink_core::gateway::{FlowStats, Stats};
+use roughlink_core::gateway::{FlowStats, Heading, Stats};
+use roughlink_core::pep::{Proxy, ProxyConnection, ProxyCounters};
 use roughlink_host::{Lateness, LoopCounters};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -28,8 +29,10 @@ pub(super) struct GatewayStatus {
     /// Minimum time that packets waited before they were read, and time that the gateway held them.
     pub(super) waited_us: Option<Lateness>,
     pub(super) held_us: Option<Lateness>,
-    /// Counters of the gateway's table of connections.
-    pub(super) table: FlowTableCounters,
+    /// Counters of a gateway's table of connections.
+    pub(super) table: Option<FlowTableCounters>,
+    /// Counters of a split-TCP proxy.
+    pub(super) proxy: Option<ProxyCounters>,
     pub(super) connections: Vec<Connection>,
 }
 
@@ -102,6 +105,27 @@ pub(super) struct Connection {
     pub(super) bound: Option<f64>,
     /// Segments whose window was reduced.
     pub(super) rewritten: u64,
+    /// Memory of a proxy's buffers with data, bytes.
+    pub(super) buffered: Option<usize>,
+}
+
+impl From<ProxyConnection<'_>> for Connection {
+    fn from(connection: ProxyConnection<'_>) -> Self {
+        let [client, server] = connection.addresses.sockets().map(|socket| Some(socket.to_string()));
+        let [inner, outer] = if connection.heading == Heading::Outward { [client, server] } else { [server, client] };
+        let is_open = connection.client.is_some();
+        Connection {
+            inner,
+            outer,
+            phase: if is_open { FlowPhase::Established } else { FlowPhase::Handshake },
+            active: is_open,
+            rtt_ms: None,
+            window: None,
+            bound: None,
+            rewritten: 0,
+            buffered: Some(connection.buffer_bytes),
+        }
+    }
 }
 
 impl From<&FlowStats> for Connection {
@@ -119,12 +143,13 @@ impl From<&FlowStats> for Connection {
             window: flow.control.map(|control| control.awnd),
             bound: flow.control.map(|control| control.sample),
             rewritten: flow.rewritten,
+            buffered: None,
         }
     }
 }
 
 impl GatewayStatus {
-    pub(super) fn new(
+    pub(super) fn of_gateway(
         about: &About,
         packets: &LoopCounters,
         agent: Option<AgentState>,
@@ -139,8 +164,19 @@ impl GatewayStatus {
             packets: PacketCounts { frames, refused: packets.refused, oversized: packets.oversized, missed },
             waited_us: packets.waited,
             held_us: packets.lateness,
-            table: stats.counters,
+            table: Some(stats.counters),
+            proxy: None,
             connections: stats.flows.iter().map(Connection::from).collect(),
+        }
+    }
+
+    pub(super) fn of_proxy(about: &About, packets: &LoopCounters, missed: u64, proxy: &Proxy) -> Self {
+        let stats = Stats::default();
+        GatewayStatus {
+            table: None,
+            proxy: Some(proxy.counters()),
+            connections: proxy.connections().map(Connection::from).collect(),
+            ..GatewayStatus::of_gateway(about, packets, None, (FrameCounters::default(), missed), &stats)
         }
     }
 
@@ -166,12 +202,21 @@ impl GatewayStatus {
             );
         }
         let counts = self.packets.all().into_iter().filter(|(.., n)| *n > 0).map(|(name, _, n)| format!("{n} {name}"));
+        if let Some(proxy) = &self.proxy {
+            let ProxyCounters { opened, refused, timed_out, unsplittable, overflowed, .. } = proxy;
+            let _ = writeln!(
+                text,
+                "connections: {opened} opened, {refused} refused, {timed_out} without an answer; passed unchanged: \
+                 {unsplittable} signed or multipath, {overflowed} beyond the limit"
+            );
+        }
         let _ = writeln!(text, "packets: {}", or_none(counts.collect::<Vec<_>>().join(", ")));
         print(&show::wrapped(&text, "", ""))?;
         if self.connections.is_empty() {
             return print("no connections\n");
         }
-        let mut table = show::table(&["inner", "outer", "state", "RTT ms", "window", "bound", "rewritten"]);
+        let mut table =
+            show::table(&["inner", "outer", "state", "RTT ms", "window", "bound", "rewritten", "kB buffered"]);
         table.numbers(3);
         for c in &self.connections {
             let number = |n: Option<f64>| n.map_or("-".into(), |n| format!("{n:.1}"));
@@ -188,7 +233,8 @@ impl GatewayStatus {
                 number(c.rtt_ms),
                 number(c.window),
                 number(c.bound),
-                c.rewritten.to_string(),
+                c.buffered.map_or_else(|| c.rewritten.to_string(), |_| "-".into()),
+                number(c.buffered.map(|bytes| bytes as f64 / 1e3)),
             ]);
         }
         print(&format!("{table}\n"))
@@ -233,11 +279,20 @@ impl ServiceStatus for GatewayStatus {
         for (name, meaning, n) in self.packets.all() {
             registry.register(name, meaning, ConstCounter::new(n));
         }
-        let t = &self.table;
-        for (name, meaning, n) in [
-            ("connections_established", "Connections with a complete handshake", t.established),
-            ("connections_untracked", "Segments of connections without room in the table", t.untracked),
-        ] {
+        let table = self.table.iter().flat_map(|t| {
+            [
+                ("connections_established", "Connections with a complete handshake", t.established),
+                ("connections_untracked", "Segments of connections without room in the table", t.untracked),
+            ]
+        });
+        let proxy = self.proxy.iter().flat_map(|p| {
+            [
+                ("connections_opened", "Connections opened at both sides", p.opened),
+                ("connections_refused", "Connections that the server refused", p.refused),
+                ("connections_overflowed", "Connections beyond the limit, which pass unchanged", p.overflowed),
+            ]
+        });
+        for (name, meaning, n) in table.chain(proxy) {
             registry.register(name, meaning, ConstCounter::new(n));
         }
         let active = self.connections.iter().filter(|c| c.active).count() as i64;
