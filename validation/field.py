@@ -4,8 +4,8 @@
 Experiments (`--only NAME`, several times):
 
 - `speed`: packets per second of one processor. A generator sends both directions of 40 TCP connections as fast as
-  possible. `bridge.c` forwards between two devices without looking at packets. `accept.c` accepts packets at a netfilter
-  queue. A gateway works at the same two places.
+  possible. `bridge.c` forwards between two devices without looking at packets. `accept.c` accepts packets at a
+  netfilter queue. A gateway works at the same two places.
 - `latency`: round trips of one byte over an idle connection through the same four programs.
 - `kills`: the gateway at netfilter queues is killed (SIGKILL) 50 times under traffic. Traffic must go on, and neither
   rules nor sockets may remain.

@@ -5,7 +5,7 @@ pub(crate) mod cc;
 pub(crate) mod gateway;
 pub(crate) mod link;
 
-use agent::Agent;
+use agent::AgentArgs;
 use cc::CcCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gateway::GatewayCommand;
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Gateway(GatewayCommand),
     /// Report the coverage of a mobile link to gateways and algorithms (Linux).
-    Agent(Box<Agent>),
+    Agent(Box<AgentArgs>),
     /// List, print, check and copy scenarios.
     #[command(subcommand)]
     Scenario(ScenarioCommand),

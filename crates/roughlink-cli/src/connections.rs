@@ -1,6 +1,6 @@
 //! Connections of an HTTP server: a limited number at a time, each for one request that must arrive soon. All programs
-//! that reach the address can connect. The limits keep them from using up descriptors and from blocking others for long.
-//! Connections beyond [`MAX_CONNECTIONS`] wait in the kernel, where they use no descriptor of this process.
+//! that reach the address can connect. The limits keep them from using up descriptors and from blocking others for
+//! long. Connections beyond [`MAX_CONNECTIONS`] wait in the kernel, where they use no descriptor of this process.
 
 use crate::failure::Failure;
 use axum::Router;
@@ -46,33 +46,33 @@ pub(crate) fn listen(option: &str, text: &str, what: &str) -> Result<(net::TcpLi
 }
 
 /// Listener for connections.
-pub(crate) trait Listener: Send + 'static {
-    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+pub(crate) trait ConnectionListener: Send + 'static {
+    type Accepted: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+    fn next(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 }
 
-impl Listener for TcpListener {
-    type Stream = TcpStream;
+impl ConnectionListener for TcpListener {
+    type Accepted = TcpStream;
     async fn next(&self) -> io::Result<TcpStream> {
         Ok(self.accept().await?.0)
     }
 }
 
-impl Listener for UnixListener {
-    type Stream = UnixStream;
+impl ConnectionListener for UnixListener {
+    type Accepted = UnixStream;
     async fn next(&self) -> io::Result<UnixStream> {
         Ok(self.accept().await?.0)
     }
 }
 
 /// Accepts connections until `closed` ends, and then answers the pending requests.
-pub(crate) async fn serve(listener: impl Listener, router: Router, closed: oneshot::Receiver<()>) {
+pub(crate) async fn serve(listener: impl ConnectionListener, router: Router, closed: oneshot::Receiver<()>) {
     let open = GracefulShutdown::new();
     select(pin!(accept(listener, router, &open)), closed).await;
     open.shutdown().await;
 }
 
-async fn accept(listener: impl Listener, router: Router, open: &GracefulShutdown) {
+async fn accept(listener: impl ConnectionListener, router: Router, open: &GracefulShutdown) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut http = http1::Builder::new();
     // Without keep-alive, no connection stays open for a further request.

@@ -1,6 +1,6 @@
 //! Status of a running program, by HTTP over a Unix socket in [`FOLDER`]. `/status` has all details in JSON, `/metrics`
-//! the counters for Prometheus (OpenMetrics); `curl --unix-socket` reads both. A thread of ordinary priority serves them
-//! and requests the status from the loop of the program.
+//! the counters for Prometheus (OpenMetrics); `curl --unix-socket` reads both. A thread of ordinary priority serves
+//! them and requests the status from the loop of the program.
 
 use crate::connections::{self, listen};
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 """Matches a car with a station by SLAC (ISO 15118-3), each behind a Green PHY modem.
 
 `slac.py car DEVICE [HOST]` looks for the nearest station, joins its network and prints its figures as JSON. With HOST,
-an address of the station, it also reports whether IP datagrams get there and back. `slac.py station DEVICE` serves one car after the other.
+an address of the station, it also reports whether IP datagrams get there and back. `slac.py station DEVICE` serves one
+car after the other.
 """
 
 import json

@@ -77,23 +77,23 @@ use crate::tcp::{
 use crate::units::Time;
 use crate::wire::{self, Addresses, IpReassembly};
 use crate::{cc, tcp};
-use connection::Connection;
+use connection::SplitConnection;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A split-TCP proxy between two sides.
 pub struct Proxy {
-    sides: [Side; 2],
+    sides: [ProxySide; 2],
     params: Params,
     numbers: Numbers,
     now: Time,
-    connections: BTreeMap<ConnectionId, Box<Connection>>,
-    next_id: ConnectionId,
+    connections: BTreeMap<SplitId, Box<SplitConnection>>,
+    next_id: SplitId,
     /// Connections by their addresses, from the inside to the outside host.
-    by_addresses: BTreeMap<Addresses, ConnectionId>,
+    by_addresses: BTreeMap<Addresses, SplitId>,
     /// Connections whose server has not answered, oldest first.
-    half_open: BTreeSet<ConnectionId>,
+    half_open: BTreeSet<SplitId>,
     /// TCP connections that pass unchanged.
     untouched: ConversationTable,
     time_waits: TimeWaits,
@@ -102,19 +102,19 @@ pub struct Proxy {
     /// Datagrams of no connection that wait for transmission; set if one begins with a link header.
     control: VecDeque<(Heading, bool, Vec<u8>)>,
     /// Connections that may have something to send.
-    ready: VecDeque<ConnectionId>,
+    ready: VecDeque<SplitId>,
     /// Wake-up times. An entry may be early: then the connection only computes a new one.
-    timers: BTreeSet<(Time, ConnectionId)>,
+    timers: BTreeSet<(Time, SplitId)>,
     answers: RateLimit,
     /// IPv4 identification of the last datagram without DF.
     ident: u16,
     counters: ProxyCounters,
 }
 
-type ConnectionId = u64;
+type SplitId = u64;
 
 /// Configuration of connections toward one side.
-struct Side {
+struct ProxySide {
     /// Keys over IPv4 and over IPv6.
     tcp: [Arc<TcpConfig>; 2],
     congestion_control: cc::Factory,
@@ -145,7 +145,7 @@ impl Proxy {
         let [rough, lan] = params.resolve()?;
         let side = |heading| {
             let end = if heading == over { &rough } else { &lan };
-            Side { tcp: fit_to_mtu(&end.tcp, mtu), congestion_control: Arc::clone(&end.congestion_control) }
+            ProxySide { tcp: fit_to_mtu(&end.tcp, mtu), congestion_control: Arc::clone(&end.congestion_control) }
         };
         Ok(Proxy {
             sides: HEADINGS.map(side),
@@ -290,7 +290,7 @@ impl Proxy {
         let iss = old.unwrap_or_else(|| self.numbers.initial_sequence(now, &addresses));
         self.time_waits.remove(&addresses);
         let remote = addresses.ip.addresses()[1];
-        let Side { tcp, congestion_control } = &self.sides[end];
+        let ProxySide { tcp, congestion_control } = &self.sides[end];
         let cfg = Arc::clone(&tcp[usize::from(remote.is_ipv6())]);
         let mut stream = Stream::new(addresses, cfg, Arc::clone(congestion_control), iss);
         let (mss, fields) = self.paths.segment_limits(remote);
@@ -299,7 +299,7 @@ impl Proxy {
     }
 
     /// Passes data, FINs and failures between both ends, and brings the tables up to date.
-    fn settle(&mut self, now: Time, id: ConnectionId) {
+    fn settle(&mut self, now: Time, id: SplitId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let exchanged = connection.exchange(now);
         for (end, reset) in exchanged.resets.into_iter().enumerate() {
@@ -316,7 +316,7 @@ impl Proxy {
         self.schedule_wake(now, id);
     }
 
-    fn schedule_transmission(&mut self, id: ConnectionId) {
+    fn schedule_transmission(&mut self, id: SplitId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && !std::mem::replace(&mut connection.is_ready, true)
         {
@@ -324,7 +324,7 @@ impl Proxy {
         }
     }
 
-    fn schedule_wake(&mut self, now: Time, id: ConnectionId) {
+    fn schedule_wake(&mut self, now: Time, id: SplitId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let at = connection.next_wake(now).max(now + Time::from_nanos(1));
         if at < connection.wake_at {
@@ -335,7 +335,7 @@ impl Proxy {
     }
 
     /// Removes a connection. Ends in TIME-WAIT continue as small entries.
-    fn remove(&mut self, now: Time, id: ConnectionId) {
+    fn remove(&mut self, now: Time, id: SplitId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.by_addresses.remove(&connection.addresses);
         self.half_open.remove(&id);
@@ -351,9 +351,9 @@ impl Proxy {
 
     /// Applies the known path MTUs to all connections with `remotes`. The outstanding segments of an end `lossy` that
     /// are larger leave again at once, in smaller ones (RFC 1191 section 6.4).
-    fn apply_paths(&mut self, now: Time, remotes: &[IpAddr], lossy: Option<(ConnectionId, usize)>) {
+    fn apply_paths(&mut self, now: Time, remotes: &[IpAddr], lossy: Option<(SplitId, usize)>) {
         let of = |addresses: &Addresses| addresses.ip.addresses().iter().any(|address| remotes.contains(address));
-        let ids: Vec<ConnectionId> = self.by_addresses.iter().filter(|(a, _)| of(a)).map(|(_, id)| *id).collect();
+        let ids: Vec<SplitId> = self.by_addresses.iter().filter(|(a, _)| of(a)).map(|(_, id)| *id).collect();
         for id in ids {
             for end in [0, 1] {
                 let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -370,7 +370,7 @@ impl Proxy {
     }
 
     /// Queues a reset that leaves from `end` of a connection.
-    fn send_reset(&mut self, id: ConnectionId, end: usize, reset: Option<Packet>) {
+    fn send_reset(&mut self, id: SplitId, end: usize, reset: Option<Packet>) {
         let Some((connection, reset)) = self.connections.get(&id).zip(reset) else { return };
         let (addresses, link) = (connection.addresses_to(end), connection.links[end]);
         self.counters.resets_sent += 1;

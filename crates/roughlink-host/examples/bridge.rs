@@ -5,7 +5,7 @@
 //! it. `roughlink gateway run` is the full program.
 
 use roughlink_core::gateway::build;
-use roughlink_host::{GatewayOnPath, Namespace, Path, Place};
+use roughlink_host::{GatewayOnPath, Namespace, PacketPath, PathDevices};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let gateway = build(rest.first().map_or("avoca-rx", String::as_str), parameters)?;
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
-    let place = Place::between(&Namespace::here()?, [inward, outward])?;
+    let place = PathDevices::between(&Namespace::here()?, [inward, outward])?;
     let mut gateway = GatewayOnPath::new(gateway, place.framing(), false);
-    let mut path = Path::start(place);
+    let mut path = PacketPath::start(place);
     while !stop.load(Ordering::Relaxed) {
         path.turn(&mut gateway)?;
     }

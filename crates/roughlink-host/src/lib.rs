@@ -98,7 +98,7 @@ pub use event_loop::{Lateness, Loop, LoopCounters};
 pub use leftovers::{Leftover, leftovers};
 pub use link_watch::{DeviceState, LinkWatch};
 pub use live::{AppliedChange, ChangeRequest, ChangeRequestError, EmulationSample, INTERVAL, Live, MAX_SAMPLES};
-pub use middlebox::{GatewayOnPath, Middlebox, Passage, Path, Place};
+pub use middlebox::{GatewayOnPath, Middlebox, PacketPath, Passage, PathDevices};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};

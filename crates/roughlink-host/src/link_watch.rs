@@ -1,5 +1,5 @@
-//! Carrier, addresses and routes of a network device, for agents. A message of rtnetlink(7) only shows that something has
-//! changed; the state then comes from `ip`.
+//! Carrier, addresses and routes of a network device, for agents. A message of rtnetlink(7) only shows that something
+//! has changed; the state then comes from `ip`.
 
 use crate::error::HostError;
 use crate::ip::ip_json;

@@ -1,6 +1,6 @@
-//! Elements on the path of packets between two sides, gateways and split-TCP proxies: between two Ethernet devices, or at two
-//! netfilter queues of a router or host. Both places look the same to the element. Packets of port 0 come from the inner
-//! side and travel outward; packets of port 1 come from the outer side.
+//! Elements on the path of packets between two sides, gateways and split-TCP proxies: between two Ethernet devices, or
+//! at two netfilter queues of a router or host. Both places look the same to the element. Packets of port 0 come from
+//! the inner side and travel outward; packets of port 1 come from the outer side.
 //!
 //! Between two devices, this program is the only path: no packet passes before it starts and after it ends. At queues,
 //! the kernel forwards packets itself while no program reads them (`--queue-bypass`).
@@ -21,7 +21,8 @@ use roughlink_core::wire::Datagram;
 pub trait Middlebox {
     /// Processes a frame or datagram, which it may change in place.
     fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage;
-    /// Writes the next frame or datagram that the element sends into `bytes`, which is empty, and returns its direction.
+    /// Writes the next frame or datagram that the element sends into `bytes`, which is empty, and returns its
+    /// direction.
     fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading>;
     /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
@@ -41,13 +42,13 @@ pub enum Passage {
 }
 
 /// Open devices for a middlebox.
-pub struct Place {
+pub struct PathDevices {
     devices: [Device; 2],
     framing: Framing,
     mtu: u16,
 }
 
-impl Place {
+impl PathDevices {
     /// Opens two Ethernet devices of a namespace. No bridge may connect them.
     ///
     /// # Errors
@@ -57,7 +58,7 @@ impl Place {
         let mtu = [inner, outer].into_iter().filter_map(|name| namespace.within(|| mtu(name)).ok()?).min();
         let mtu = mtu.unwrap_or(ETHERNET_MTU);
         let attach = |name| Device::attach(namespace, name, mtu);
-        Ok(Place { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet, mtu })
+        Ok(PathDevices { devices: [attach(inner)?, attach(outer)?], framing: Framing::Ethernet, mtu })
     }
 
     /// Opens two netfilter queues of a namespace. Packets from the inner side are in `outward`, packets to it in
@@ -67,7 +68,7 @@ impl Place {
     /// Returns an error if another program reads a queue, or if the permission is missing.
     pub fn queues(namespace: &Namespace, [outward, inward]: [u16; 2]) -> Result<Self, HostError> {
         let devices = [Device::queue(namespace, outward)?, Device::queue(namespace, inward)?];
-        Ok(Place { devices, framing: Framing::Ip, mtu: ETHERNET_MTU })
+        Ok(PathDevices { devices, framing: Framing::Ip, mtu: ETHERNET_MTU })
     }
     /// Returns the largest size of IP packets, bytes; at queues the MTU of Ethernet, since routes may change.
     pub fn mtu(&self) -> u16 {
@@ -81,17 +82,17 @@ impl Place {
 }
 
 /// Loop that passes the packets of a place through a middlebox.
-pub struct Path {
+pub struct PacketPath {
     packets: Loop,
     framing: Framing,
     /// Frame of the middlebox itself.
     own: Vec<u8>,
 }
 
-impl Path {
-    /// Starts the loop, in the thread that will call [`Path::turn`]: it gets real-time priority, if permitted.
-    pub fn start(place: Place) -> Self {
-        Path { packets: Loop::new(place.devices.into()), framing: place.framing, own: Vec::new() }
+impl PacketPath {
+    /// Starts the loop, in the thread that will call [`PacketPath::turn`]: it gets real-time priority, if permitted.
+    pub fn start(place: PathDevices) -> Self {
+        PacketPath { packets: Loop::new(place.devices.into()), framing: place.framing, own: Vec::new() }
     }
 
     /// Returns the loop, for its time and counters.
@@ -104,8 +105,8 @@ impl Path {
         self.packets.devices().iter().filter_map(|device| device.dropped(namespace)).sum()
     }
 
-    /// Waits for packets or timers, for at most 20 ms. Passes the packets that have arrived through `middlebox`. Returns
-    /// the time.
+    /// Waits for packets or timers, for at most 20 ms. Passes the packets that have arrived through `middlebox`.
+    /// Returns the time.
     ///
     /// # Errors
     /// Returns an error if a device no longer exists or cannot be read.

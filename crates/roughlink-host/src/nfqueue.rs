@@ -174,8 +174,8 @@ fn acknowledged(answer: &[u8]) -> Result<(), Errno> {
 /// Mark of packets that this device sends: "rl".
 pub(crate) const MARK: u32 = 0x726c;
 
-/// Largest number of packets in the kernel's queue, and size of the socket's buffer, bytes: 60 ms of traffic at 1 Gbit/s.
-/// Further packets pass unseen and overtake others.
+/// Largest number of packets in the kernel's queue, and size of the socket's buffer, bytes: 60 ms of traffic at 1
+/// Gbit/s. Further packets pass unseen and overtake others.
 const LENGTH: u32 = 5000;
 const BUFFER: usize = 16 << 20;
 

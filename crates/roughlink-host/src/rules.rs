@@ -1,6 +1,6 @@
 //! Rules that send TCP segments to the two netfilter queues of a middlebox: a table of nftables. If nftables or its
-//! `queue` statement is missing, the rules are in the tables `mangle` of iptables and ip6tables. The number of the first
-//! queue is in the name of the table or in the comments of the rules, by which they are found and removed.
+//! `queue` statement is missing, the rules are in the tables `mangle` of iptables and ip6tables. The number of the
+//! first queue is in the name of the table or in the comments of the rules, by which they are found and removed.
 //!
 //! A rule lets packets pass if no program reads its queue, and excludes packets with the mark [`MARK`], which the
 //! middlebox sends itself.
@@ -21,7 +21,8 @@ pub struct QueueRules {
     pub queue: u16,
     /// Device before the served hosts; without one, the middlebox serves this machine.
     pub inside: Option<String>,
-    /// Also queues ICMP messages, for a middlebox that is an end of connections: the messages may be about its segments.
+    /// Also queues ICMP messages, for a middlebox that is an end of connections: the messages may be about its
+    /// segments.
     pub icmp: bool,
 }
 
@@ -61,8 +62,8 @@ impl QueueRules {
         let [outward, inward] = self.queues();
         let chain = |hook: &str, rules: String| {
             format!(
-                "\tchain {hook} {{\n\t\ttype filter hook {hook} priority mangle; policy accept;\n\t\tmeta mark {MARK:#x} \
-                 accept\n{rules}\t}}\n"
+                "\tchain {hook} {{\n\t\ttype filter hook {hook} priority mangle; policy accept;\n\t\tmeta mark \
+                 {MARK:#x} accept\n{rules}\t}}\n"
             )
         };
         let protocols = if self.icmp { "{ tcp, icmp, ipv6-icmp }" } else { "tcp" };
@@ -86,15 +87,16 @@ impl QueueRules {
             None => ["OUTPUT".into(), "INPUT".into()],
         };
         let icmp = [("iptables", "icmp"), ("ip6tables", "ipv6-icmp")].into_iter().filter(|_| self.icmp);
-        let all = [("iptables", "tcp"), ("ip6tables", "tcp")].into_iter().chain(icmp).flat_map(|(program, protocol)| {
-            both.iter().zip([outward, inward]).map(move |(place, queue)| {
-                format!(
-                    "{program} -w -t mangle -A {place} -p {protocol} -m mark ! --mark {MARK:#x} -m comment --comment {} -j \
-                     NFQUEUE --queue-num {queue} --queue-bypass",
-                    name(self.queue)
-                )
-            })
-        });
+        let all =
+            [("iptables", "tcp"), ("ip6tables", "tcp")].into_iter().chain(icmp).flat_map(|(program, protocol)| {
+                both.iter().zip([outward, inward]).map(move |(place, queue)| {
+                    format!(
+                        "{program} -w -t mangle -A {place} -p {protocol} -m mark ! --mark {MARK:#x} -m comment \
+                     --comment {} -j NFQUEUE --queue-num {queue} --queue-bypass",
+                        name(self.queue)
+                    )
+                })
+            });
         all.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
     }
 }

@@ -10,7 +10,7 @@ use machine::{possible, run};
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::{Gateway, Heading, Modem, Segment, SegmentVerdict, Stats, build};
 use roughlink_core::units::Time;
-use roughlink_host::{GatewayOnPath, LoopCounters, Namespace, Path, Place};
+use roughlink_host::{GatewayOnPath, LoopCounters, Namespace, PacketPath, PathDevices};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,9 +45,9 @@ fn bridged<T>(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| {
-            let place = Place::between(&spaces[1], ["inward", "outward"]).expect("they are there");
+            let place = PathDevices::between(&spaces[1], ["inward", "outward"]).expect("they are there");
             let mut gateway = GatewayOnPath::new(gateway, place.framing(), false);
-            let mut path = Path::start(place);
+            let mut path = PacketPath::start(place);
             while !stop.load(Ordering::Relaxed) {
                 path.turn(&mut gateway).expect("no interface vanishes");
             }

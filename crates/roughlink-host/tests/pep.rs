@@ -1,18 +1,15 @@
-//! The example that splits connections between two interfaces, between the kernels of three namespaces. Skipped with a
-//! message where namespaces are unavailable.
+//! A split-TCP proxy between two interfaces, between the kernels of three namespaces. Skipped with a message where
+//! namespaces are unavailable.
 
 #![cfg(target_os = "linux")]
 
 #[path = "common/machine.rs"]
 mod machine;
-#[allow(dead_code, reason = "`main` is for users")]
-#[path = "../examples/pep.rs"]
-mod pep;
 
 use machine::{possible, run};
 use roughlink_core::gateway::Heading;
 use roughlink_core::pep::{Params, Proxy, ProxyConfig, ProxyCounters};
-use roughlink_host::{Device, Loop, Namespace};
+use roughlink_host::{LostDevice, Namespace, PacketPath, PathDevices};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,15 +46,31 @@ impl Drop for StopGuard<'_> {
     }
 }
 
+fn place(spaces: &[Namespace; 3]) -> PathDevices {
+    PathDevices::between(&spaces[1], ["inward", "outward"]).expect("they are there")
+}
+
+/// Passes frames through a proxy until `stop`, then resets all connections.
+fn pass(place: PathDevices, proxy: &mut Proxy, stop: &AtomicBool) -> Result<(), LostDevice> {
+    let mut path = PacketPath::start(place);
+    while !stop.load(Ordering::Relaxed) {
+        path.turn(proxy)?;
+    }
+    let now = path.packets().now();
+    proxy.reset_all(now);
+    path.send(now, proxy);
+    Ok(())
+}
+
 /// Runs a proxy with both interfaces while `traffic` runs; connections are reset at the end.
 fn split<T>(spaces: &[Namespace; 3], cc: &str, traffic: impl FnOnce() -> T) -> (T, ProxyCounters) {
     let params = Params { cc: cc.into(), ..Params::default() };
     let mut proxy = Proxy::new(ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 5 }).unwrap();
-    let devices = ["inward", "outward"].map(|name| Device::attach(&spaces[1], name, 1500).expect("it is there"));
+    let place = place(spaces);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| {
-            pep::split(&mut Loop::new(devices.into()), &mut proxy, &stop).expect("no interface vanishes");
+            pass(place, &mut proxy, &stop).expect("no interface vanishes");
             proxy.counters()
         });
         let guard = StopGuard(&stop);
@@ -152,13 +165,13 @@ fn kernels_are_reset_when_the_proxy_stops_or_restarts() {
         let listener = listen(&spaces, 0, 83);
         let params = Params::default();
         let config = ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 6 };
-        let devices = || ["inward", "outward"].map(|name| Device::attach(&spaces[1], name, 1500).expect("there"));
+        let place = place(&spaces);
         let crash = AtomicBool::new(false);
         // The resets of the proxy are lost, as after a crash: its interfaces are down.
         let streams = thread::scope(|scope| {
             let running = scope.spawn(|| {
                 let mut proxy = Proxy::new(config).unwrap();
-                pep::split(&mut Loop::new(devices().into()), &mut proxy, &crash)
+                pass(place, &mut proxy, &crash)
             });
             let _guard = StopGuard(&crash);
             let client = connect(&spaces, 0, 83).unwrap();

@@ -17,7 +17,7 @@ use std::path::PathBuf;
       also freezes the connections of this machine that use avoca
 `roughlink gateway run avoca-rx --coverage SOCKET` and other programs read the
 socket. Ctrl-C ends the agent; programs then assume coverage.")]
-pub(crate) struct Agent {
+pub(crate) struct AgentArgs {
     /// Watch the carrier, addresses and default routes of this network device.
     #[arg(long, value_name = "DEVICE", group = "source")]
     pub interface: Option<String>,

@@ -48,7 +48,8 @@ pub(crate) struct GatewayRun {
     pub between: Vec<String>,
     /// Read netfilter queues: N for packets from the served hosts, N + 1 for packets to them. While no gateway runs,
     /// rules with `bypass` let the packets pass.
-    #[arg(long, value_name = "N", group = "place", value_parser = clap::value_parser!(u16).range(..i64::from(u16::MAX)))]
+    #[arg(long, value_name = "N", group = "place")]
+    #[arg(value_parser = clap::value_parser!(u16).range(..i64::from(u16::MAX)))]
     pub queue: Option<u16>,
     /// Install rules that queue TCP segments, and remove them at the end: by nftables or iptables.
     #[arg(long, requires = "queue", conflicts_with = "between")]

@@ -1,8 +1,8 @@
 //! `roughlink agent`: reports coverage to gateways and to `avoca` in the kernel.
 //!
 //! Each source has a thread, which sends its observations to one loop. The loop keeps the state of the link, publishes
-//! events at a socket and switches the algorithms. A program that connects first gets the present state. Coverage begins
-//! and ends by the same rules as in a scenario ([`roughlink_core::cc::coverage`]).
+//! events at a socket and switches the algorithms. A program that connects first gets the present state. Coverage
+//! begins and ends by the same rules as in a scenario ([`roughlink_core::cc::coverage`]).
 
 mod sources;
 mod state;
@@ -10,7 +10,7 @@ mod state;
 use super::emulate::{failure, time};
 use super::kernel::CoverageSwitch;
 use super::run::source;
-use crate::args::agent::Agent;
+use crate::args::agent::AgentArgs;
 use crate::failure::{Failure, print, print_stderr};
 use crate::service::FOLDER;
 use crate::signals::on_stop;
@@ -21,7 +21,7 @@ use roughlink_host::{CoverageMessage, LinkWatch, share_with_group};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use sources::Observed;
-use state::LinkState;
+use state::KnownLink;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -32,7 +32,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) fn agent(args: &Agent) -> Result<(), Failure> {
+pub(crate) fn agent(args: &AgentArgs) -> Result<(), Failure> {
     if args.threshold.is_some_and(|dbm| !dbm.is_finite()) || !(0.0..=100.0).contains(&args.hysteresis) {
         return Err(LabError::Usage {
             message: "invalid --threshold or --hysteresis".into(),
@@ -62,7 +62,7 @@ pub(crate) fn agent(args: &Agent) -> Result<(), Failure> {
         sources::replay(notices, to);
     }
     let threshold = args.threshold.map(|dbm| (dbm, args.hysteresis));
-    let mut reporter = Reporter { state: LinkState::new(threshold), readers: Vec::new(), switches, json: args.json };
+    let mut reporter = Reporter { state: KnownLink::new(threshold), readers: Vec::new(), switches, json: args.json };
     let ended = reporter.run(&observed, || stop.load(Ordering::SeqCst));
     // Without an agent, programs assume coverage.
     let switched = reporter.switch(true);
@@ -75,7 +75,7 @@ pub(crate) fn agent(args: &Agent) -> Result<(), Failure> {
 }
 
 struct Reporter {
-    state: LinkState,
+    state: KnownLink,
     readers: Vec<UnixStream>,
     switches: Vec<CoverageSwitch>,
     json: bool,
@@ -160,7 +160,7 @@ struct Socket {
 }
 
 impl Socket {
-    fn bind(args: &Agent) -> Result<Self, Failure> {
+    fn bind(args: &AgentArgs) -> Result<Self, Failure> {
         let path = args.socket.clone();
         if UnixStream::connect(&path).is_ok() {
             let message = format!("another agent reports at {}", path.display());
@@ -209,7 +209,7 @@ impl Drop for Socket {
 }
 
 /// Returns the events of the link to replay.
-fn notices(args: &Agent, scenario: &str) -> Result<Notices, Failure> {
+fn notices(args: &AgentArgs, scenario: &str) -> Result<Notices, Failure> {
     let parsed = source(scenario)?.parse(&args.set.overrides()?)?;
     let links = &parsed.scenario.links;
     let eventful = || links.iter().filter(|link| !link.notices.is_empty());
@@ -239,7 +239,7 @@ fn notices(args: &Agent, scenario: &str) -> Result<Notices, Failure> {
 }
 
 /// Returns a systemd unit that runs the agent with these options.
-fn unit(args: &Agent) -> Result<String, Failure> {
+fn unit(args: &AgentArgs) -> Result<String, Failure> {
     let (program, words) = command_line(&["--replay", "--socket"])?;
     // Only algorithms in the kernel need root.
     let rights = match args.avoca.is_empty() {

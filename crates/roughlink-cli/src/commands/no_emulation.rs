@@ -1,6 +1,6 @@
 //! `roughlink emulate`, `link`, `shell`, `agent`, and `gateway` on real packets, on systems other than Linux.
 
-use crate::args::agent::Agent;
+use crate::args::agent::AgentArgs;
 use crate::args::gateway::{GatewayRun, GatewayStat};
 use crate::args::link::LinkArgs;
 use crate::args::{Emulate, ListArgs, ShellAt};
@@ -32,7 +32,7 @@ pub(crate) fn run_gateway(_: &GatewayRun) -> Result<(), Failure> {
     refused()
 }
 
-pub(crate) fn agent(_: &Agent) -> Result<(), Failure> {
+pub(crate) fn agent(_: &AgentArgs) -> Result<(), Failure> {
     refused()
 }
 

@@ -31,9 +31,11 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
 
 /// Coverage state of an algorithm in the kernel. No value exists without these algorithms.
 #[derive(Debug)]
-pub(crate) enum CoverageSwitch {}
+pub(crate) enum NoCoverageSwitch {}
 
-impl CoverageSwitch {
+pub(crate) use NoCoverageSwitch as CoverageSwitch;
+
+impl NoCoverageSwitch {
     pub(crate) fn new(_: &str) -> Result<Self, Failure> {
         Err(unsupported().into())
     }

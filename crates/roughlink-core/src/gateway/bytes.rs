@@ -2,9 +2,9 @@
 //!
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
-//! Checksums must be complete, not left for the network card. The adapter does not verify them: a wrong one stays wrong.
-//! It makes windows only smaller, and does not change windows of signed and multipath segments, even if the gateway
-//! requests it.
+//! Checksums must be complete, not left for the network card. The adapter does not verify them: a wrong one stays
+//! wrong. It makes windows only smaller, and does not change windows of signed and multipath segments, even if the
+//! gateway requests it.
 //!
 //! A table of conversations numbers the flows for the gateway. Of each phase it has at most [`MAX_CONVERSATIONS`]; the
 //! gateway knows a conversation that was forgotten and returns as a new flow.
@@ -379,9 +379,9 @@ mod tests {
 
     /// Requests this window for each segment.
     #[derive(Debug)]
-    struct Fixed(u16);
+    struct FixedWindow(u16);
 
-    impl Gateway for Fixed {
+    impl Gateway for FixedWindow {
         fn receive(&mut self, _: Time, _: Heading, s: &mut Segment, _: Option<&dyn Modem>) -> SegmentVerdict {
             s.window = self.0;
             SegmentVerdict::Accept
@@ -414,7 +414,7 @@ mod tests {
         ] {
             let mut b = FrameGateway::new(Framing::Ip);
             let before = bytes.clone();
-            pass(&mut b, &mut Fixed(window), Time::ZERO, Heading::Outward, &mut bytes);
+            pass(&mut b, &mut FixedWindow(window), Time::ZERO, Heading::Outward, &mut bytes);
             assert_eq!((b.counters.rewritten, b.counters.forbidden), (rewritten, forbidden), "{window}");
             assert_eq!(bytes == before, rewritten == 0);
         }

@@ -42,14 +42,14 @@ use estimate::{InwardPath, ModemEstimate};
 /// The gateway.
 #[derive(Debug)]
 pub struct RateControl {
-    windows: Windows,
+    windows: FlowWindows,
     estimate: ModemEstimate,
     error: BacklogError,
 }
 
 /// The windows of all flows.
 #[derive(Debug)]
-struct Windows {
+struct FlowWindows {
     params: Params,
     flows: Flows<WindowState>,
     /// Flows that share the link, as of the table's counts `entered` and `left`.
@@ -91,7 +91,7 @@ impl BuildGateway for RateControl {
         }
     }
     fn new(params: &Params) -> Self {
-        let windows = Windows {
+        let windows = FlowWindows {
             params: params.clone(),
             flows: Flows::new(params.table.clone()),
             sharing: SharingFlows::default(),
@@ -168,7 +168,7 @@ impl RateControl {
     }
 }
 
-impl Windows {
+impl FlowWindows {
     fn receive(
         &mut self,
         now: Time,

@@ -1,9 +1,9 @@
 //! Arriving datagrams: the connection, a SYN, TIME-WAIT, or an unknown segment; ICMP errors; fragments.
 
-use super::connection::Connection;
+use super::connection::SplitConnection;
 use super::counters::ProxyVerdict;
 use super::params::UnknownSegments;
-use super::{ConnectionId, Proxy, side};
+use super::{Proxy, SplitId, side};
 use crate::conversations::{ConversationKey, MAX_CONVERSATIONS};
 use crate::gateway::Heading;
 use crate::gateway::bytes::LinkHeader;
@@ -129,7 +129,7 @@ impl Proxy {
         let mut server = self.new_stream(now, side(heading), d.addresses);
         server.connect();
         let addresses = inside_out(&d.addresses, heading);
-        let mut connection = Connection::new(addresses, heading, d, server);
+        let mut connection = SplitConnection::new(addresses, heading, d, server);
         connection.learn_link(heading, link, true);
         let id = self.next_id;
         self.next_id += 1;
@@ -142,7 +142,7 @@ impl Proxy {
     }
 
     /// Handles a segment of a connection.
-    fn receive_on(&mut self, arrival: Arrival, id: ConnectionId, d: Decoded, bytes: &[u8]) {
+    fn receive_on(&mut self, arrival: Arrival, id: SplitId, d: Decoded, bytes: &[u8]) {
         let Arrival { now, heading, link } = arrival;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(stream) = &mut connection.streams[arrival.from()] else {
@@ -168,7 +168,7 @@ impl Proxy {
     }
 
     /// Handles a segment of a client whose server has not answered: a copy of the SYN, or a reset.
-    fn receive_from_client(&mut self, arrival: Arrival, id: ConnectionId, d: Decoded) {
+    fn receive_from_client(&mut self, arrival: Arrival, id: SplitId, d: Decoded) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(syn) = &mut connection.syn else { return };
         match d.packet.flags & SYN_FLAGS {
@@ -184,7 +184,7 @@ impl Proxy {
     }
 
     /// Accepts or refuses the client's connection if the server has answered.
-    fn continue_opening(&mut self, now: Time, id: ConnectionId) {
+    fn continue_opening(&mut self, now: Time, id: SplitId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let client = connection.client;
         let Some(state) = connection.server().map(|server| server.endpoint().state()) else { return };
@@ -258,7 +258,7 @@ impl Proxy {
 
     /// Handles "fragmentation needed" or Packet Too Big. Returns false for a message that quotes no segment in flight
     /// larger than the reported MTU (RFC 5927 sections 4.1 and 7.2).
-    fn on_too_big(&mut self, arrival: Arrival, id: ConnectionId, segment: &QuotedSegment, mtu: u32) -> bool {
+    fn on_too_big(&mut self, arrival: Arrival, id: SplitId, segment: &QuotedSegment, mtu: u32) -> bool {
         let remote = segment.addresses.ip.addresses()[1];
         let end = arrival.from();
         let valid = self.is_in_flight(id, end, segment.seq)
@@ -275,7 +275,7 @@ impl Proxy {
     fn on_unreachable(
         &mut self,
         arrival: Arrival,
-        id: ConnectionId,
+        id: SplitId,
         segment: &QuotedSegment,
         envelope: &Envelope,
         bytes: &[u8],
@@ -293,7 +293,7 @@ impl Proxy {
         true
     }
 
-    fn is_in_flight(&self, id: ConnectionId, end: usize, seq: u32) -> bool {
+    fn is_in_flight(&self, id: SplitId, end: usize, seq: u32) -> bool {
         let stream = self.connections.get(&id).and_then(|connection| connection.streams[end].as_ref());
         stream.is_some_and(|stream| stream.endpoint().is_in_flight(seq))
     }

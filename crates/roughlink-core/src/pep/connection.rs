@@ -10,7 +10,7 @@ use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 
 /// A split connection. The side to which datagrams go is the index of their end and link header.
-pub(super) struct Connection {
+pub(super) struct SplitConnection {
     /// Addresses from the inside to the outside host.
     pub(super) addresses: Addresses,
     /// Side of the client.
@@ -27,13 +27,13 @@ pub(super) struct Connection {
     last: usize,
 }
 
-impl Connection {
+impl SplitConnection {
     /// Creates the connection of a client, whose `syn` has this heading. `server` is its end toward the server.
     pub(super) fn new(addresses: Addresses, heading: Heading, syn: Decoded, server: Stream) -> Self {
         let client = 1 - side(heading);
         let mut streams = [None, None];
         streams[1 - client] = Some(server);
-        Connection {
+        SplitConnection {
             addresses,
             client,
             syn: Some(Box::new(syn)),

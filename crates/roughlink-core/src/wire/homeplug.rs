@@ -5,18 +5,18 @@
 //! for a confirmation, 2 for an indication, and 3 for a response.
 //!
 //! ```
-//! use roughlink_core::wire::homeplug::{Message, name};
+//! use roughlink_core::wire::homeplug::{ManagementMessage, name};
 //!
-//! let sent = Message { to: [0xff; 6], from: [2; 6], version: 1, kind: 0x6064, entry: &[0; 10] };
+//! let sent = ManagementMessage { to: [0xff; 6], from: [2; 6], version: 1, kind: 0x6064, entry: &[0; 10] };
 //! let frame = sent.to_frame();
-//! let message = Message::read(&frame).unwrap();
+//! let message = ManagementMessage::read(&frame).unwrap();
 //! assert_eq!((message.kind, name(message.kind)), (0x6064, Some("CM_SLAC_PARM.REQ")));
 //! ```
 
 use super::ethernet;
 
 /// Ethernet address.
-pub type Mac = [u8; 6];
+pub type MacAddress = [u8; 6];
 
 /// EtherType of management messages.
 pub const ETHERTYPE: u16 = 0x88e1;
@@ -27,11 +27,11 @@ const MIN_FRAME: usize = 60;
 
 /// Management message in an Ethernet frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Message<'a> {
+pub struct ManagementMessage<'a> {
     /// Destination of the frame.
-    pub to: Mac,
+    pub to: MacAddress,
     /// Source of the frame.
-    pub from: Mac,
+    pub from: MacAddress,
     /// Version (MMV): 0 for HomePlug AV 1.0, 1 for HomePlug AV 1.1 and Green PHY.
     pub version: u8,
     /// Type (MMTYPE).
@@ -40,7 +40,7 @@ pub struct Message<'a> {
     pub entry: &'a [u8],
 }
 
-impl<'a> Message<'a> {
+impl<'a> ManagementMessage<'a> {
     /// Reads a message; `None` for other frames, unknown versions and frames that end within the header.
     pub fn read(frame: &'a [u8]) -> Option<Self> {
         let at = ethernet::payload_offset(frame).ok()?;
@@ -55,7 +55,13 @@ impl<'a> Message<'a> {
             1 => rest.get(2..)?,
             _ => return None,
         };
-        Some(Message { to: *to, from: *from, version: *version, kind: u16::from_le_bytes([*low, *high]), entry })
+        Some(ManagementMessage {
+            to: *to,
+            from: *from,
+            version: *version,
+            kind: u16::from_le_bytes([*low, *high]),
+            entry,
+        })
     }
 
     /// Writes the message as a frame of at least 60 bytes.
@@ -173,7 +179,7 @@ impl SetKey {
 
 /// Returns the entry of CM_ATTEN_PROFILE.IND (ISO 15118-3 table A.4): the attenuation of `vehicle`'s sound, in dB, in
 /// each of the 58 groups of carriers.
-pub fn attenuation_profile(vehicle: Mac, attenuation_db: u8) -> Vec<u8> {
+pub fn attenuation_profile(vehicle: MacAddress, attenuation_db: u8) -> Vec<u8> {
     let mut entry = vehicle.to_vec();
     entry.extend([GROUPS as u8, 0]);
     entry.extend([attenuation_db; GROUPS]);
@@ -202,13 +208,14 @@ mod tests {
     fn versions_differ_by_fragmentation() {
         for (version, header) in [(0, 17), (1, 19)] {
             let entry = [0x00, 0xb0, 0x52];
-            let sent = Message { to: [1; 6], from: [2; 6], version, kind: types::VS_LNK_STATUS, entry: &entry };
+            let sent =
+                ManagementMessage { to: [1; 6], from: [2; 6], version, kind: types::VS_LNK_STATUS, entry: &entry };
             let frame = sent.to_frame();
             assert_eq!((frame.len(), &frame[header..header + 3]), (60, &entry[..]));
-            let read = Message::read(&frame).unwrap();
+            let read = ManagementMessage::read(&frame).unwrap();
             assert_eq!((read.to, read.from, read.kind), (sent.to, sent.from, sent.kind));
             for length in 0..header {
-                assert_eq!(Message::read(&frame[..length]), None);
+                assert_eq!(ManagementMessage::read(&frame[..length]), None);
             }
         }
     }

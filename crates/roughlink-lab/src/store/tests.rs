@@ -12,7 +12,6 @@ fn record(key: &str, replica: u32) -> RunRecord {
         events: 7,
         flows: Vec::new(),
         gateways: Vec::new(),
-        proxies: Vec::new(),
         links: Vec::new(),
         jain: None,
     };

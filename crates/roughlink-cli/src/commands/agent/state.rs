@@ -6,19 +6,19 @@ use roughlink_host::{CoverageMessage, DeviceState};
 
 /// State of the link: what programs that connect now must know.
 #[derive(Debug)]
-pub(super) struct LinkState {
+pub(super) struct KnownLink {
     device: DeviceState,
     signal: Option<f64>,
     threshold: Option<(f64, f64)>,
     coverage: Coverage,
 }
 
-impl LinkState {
+impl KnownLink {
     /// Creates the state of a link that is up and configured, with a threshold and a hysteresis if they are known.
     pub(super) fn new(threshold: Option<(f64, f64)>) -> Self {
         let rules = Rules { threshold: Level::ANNOUNCED, hysteresis: Level::ANNOUNCED, needs_l3: true };
         let device = DeviceState { up: true, configured: true };
-        let mut state = LinkState { device, signal: None, threshold: None, coverage: Coverage::new(rules) };
+        let mut state = KnownLink { device, signal: None, threshold: None, coverage: Coverage::new(rules) };
         if let Some((dbm, hysteresis)) = threshold {
             state.apply(&LinkEvent::Threshold { dbm, hysteresis });
         }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn device_changes_become_events() {
         use LinkEvent::{Configured, Down, Up};
-        let mut state = LinkState::new(None);
+        let mut state = KnownLink::new(None);
         for (new, events) in [
             (device(true, true), &[][..]),
             (device(true, false), &[Down, Up]),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn newcomers_reach_the_same_state() {
-        let mut state = LinkState::new(Some((-95.0, 5.0)));
+        let mut state = KnownLink::new(Some((-95.0, 5.0)));
         let events = [LinkEvent::Signal(-96.0), LinkEvent::Signal(-92.0), LinkEvent::Down, LinkEvent::Up];
         let more = [LinkEvent::Configured, LinkEvent::Signal(-92.0), LinkEvent::Signal(-89.0)];
         for event in events.iter().chain(&more) {

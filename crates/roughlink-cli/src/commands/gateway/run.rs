@@ -1,7 +1,7 @@
 //! `roughlink gateway run`, `check` and `stat`: gateways on real packets.
 
 use super::kinds;
-use super::status::{About, AgentState, GatewayStatus, HEADING};
+use super::status::{AgentState, GatewayStatus, HEADING, InstanceFacts};
 use crate::args::ListArgs;
 use crate::args::gateway::{GatewayRun, GatewayStat};
 use crate::commands::emulate::{INSIDE, failure};
@@ -15,8 +15,8 @@ use roughlink_core::pep::{self, PepError, Proxy, ProxyConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
 use roughlink_host::{
-    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Middlebox, Namespace, Passage, Path, Place,
-    QueueRules, abilities, confine,
+    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Middlebox, Namespace, PacketPath, Passage,
+    PathDevices, QueueRules, abilities, confine,
 };
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
@@ -28,18 +28,18 @@ const KIND: &str = "gateway";
 
 pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     let name = args.rename.as_deref().unwrap_or(&args.gateway);
-    let kind = Kind::new(args)?;
+    let kind = CheckedGateway::new(args)?;
     kind.check(args)?;
     if args.unit {
         return print(&unit(args, name)?);
     }
     let stop = on_stop(|| ());
     let here = Namespace::here().map_err(failure)?;
-    let is_proxy = matches!(kind, Kind::Proxy(_));
+    let is_proxy = matches!(kind, CheckedGateway::Proxy(_));
     let rules = args.queue.map(|queue| QueueRules { queue, inside: args.inside.clone(), icmp: is_proxy });
     let place = match (&rules, &args.between[..]) {
-        (Some(rules), _) => Place::queues(&here, rules.queues()),
-        (None, [inner, outer]) => Place::between(&here, [inner, outer]),
+        (Some(rules), _) => PathDevices::queues(&here, rules.queues()),
+        (None, [inner, outer]) => PathDevices::between(&here, [inner, outer]),
         (None, _) => unreachable!("clap requires a place"),
     };
     let place = place.map_err(failure)?;
@@ -65,18 +65,18 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     }
     print_stderr(&format!("`{name}` runs {}; press Ctrl-C to end", about.place));
     let requests = service.serve()?;
-    let mut path = Path::start(place);
+    let mut path = PacketPath::start(place);
     let mut watchdog = Watchdog::ready();
     while !stop.load(Ordering::Relaxed) {
         let now = path.turn(&mut element).map_err(|e| failure(e.into()))?;
-        if let Element::Gateway(gateway) = &mut element {
+        if let RunningElement::Gateway(gateway) = &mut element {
             coverage.iter().flat_map(CoverageSource::events).for_each(|event| gateway.gateway.on_link(now, &event));
         }
         path.send(now, &mut element);
         requests.answer(|| status(&about, &path, &here, &element, coverage.as_ref()));
         watchdog.alive(now);
     }
-    if let Element::Proxy(proxy) = &mut element {
+    if let RunningElement::Proxy(proxy) = &mut element {
         let now = path.packets().now();
         proxy.reset_all(now);
         path.send(now, &mut element);
@@ -85,18 +85,18 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
 }
 
 /// What to run, checked.
-enum Kind {
+enum CheckedGateway {
     Registered(&'static RegisteredGateway, Box<dyn Gateway>, toml::Table),
     Proxy(pep::Params),
 }
 
 /// Element on the path.
-enum Element {
+enum RunningElement {
     Gateway(GatewayOnPath),
     Proxy(Box<Proxy>),
 }
 
-impl Kind {
+impl CheckedGateway {
     /// Builds the gateway, or reads the parameters of the proxy.
     fn new(args: &GatewayRun) -> Result<Self, Failure> {
         let given = parameters(args)?;
@@ -108,7 +108,7 @@ impl Kind {
             Failure::from(LabError::Usage { message, help })
         };
         if args.gateway == pep::NAME {
-            return pep::Params::from_table(&given).map(Kind::Proxy).map_err(|e| {
+            return pep::Params::from_table(&given).map(CheckedGateway::Proxy).map_err(|e| {
                 let unknown = match &e {
                     PepError::UnknownParameter { key, known } => Some((key.as_str(), &known[..])),
                     _ => None,
@@ -130,22 +130,22 @@ impl Kind {
         })?;
         let mut parameters = entry.parameters();
         parameters.extend(given);
-        Ok(Kind::Registered(entry, gateway, parameters))
+        Ok(CheckedGateway::Registered(entry, gateway, parameters))
     }
 
     /// Checks that the options suit the gateway.
     fn check(&self, args: &GatewayRun) -> Result<(), LabError> {
         let usage = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
         match self {
-            Kind::Registered(entry, ..) if entry.needs_coverage && args.coverage.is_none() => usage(
+            CheckedGateway::Registered(entry, ..) if entry.needs_coverage && args.coverage.is_none() => usage(
                 format!("`{}` needs reports of coverage: without them it changes nothing", entry.name),
                 "name the socket of the agent, such as --coverage /run/roughlink/coverage.sock",
             ),
-            Kind::Proxy(_) if args.dry_run => usage(
+            CheckedGateway::Proxy(_) if args.dry_run => usage(
                 format!("--dry-run: `{}` ends connections, so it cannot only watch", pep::NAME),
                 "estimate its effect in a simulation: `roughlink run satellite-pep`",
             ),
-            Kind::Proxy(_) if args.queue.is_some() && args.install && args.inside.is_none() => usage(
+            CheckedGateway::Proxy(_) if args.queue.is_some() && args.install && args.inside.is_none() => usage(
                 format!("`{}` serves other hosts", pep::NAME),
                 "name the device before these hosts, such as --inside eth1",
             ),
@@ -153,12 +153,12 @@ impl Kind {
         }
     }
 
-    fn about(&self, args: &GatewayRun, name: &str) -> About {
+    fn about(&self, args: &GatewayRun, name: &str) -> InstanceFacts {
         let (parameters, estimates) = match self {
-            Kind::Registered(entry, _, parameters) => (parameters.clone(), entry.needs_modem),
-            Kind::Proxy(params) => (params.to_table(), false),
+            CheckedGateway::Registered(entry, _, parameters) => (parameters.clone(), entry.needs_modem),
+            CheckedGateway::Proxy(params) => (params.to_table(), false),
         };
-        About {
+        InstanceFacts {
             name: name.to_owned(),
             gateway: args.gateway.clone(),
             parameters,
@@ -169,12 +169,12 @@ impl Kind {
         }
     }
 
-    fn element(self, place: &Place, dry_run: bool) -> Result<Element, Failure> {
+    fn element(self, place: &PathDevices, dry_run: bool) -> Result<RunningElement, Failure> {
         match self {
-            Kind::Registered(_, gateway, _) => {
-                Ok(Element::Gateway(GatewayOnPath::new(gateway, place.framing(), dry_run)))
+            CheckedGateway::Registered(_, gateway, _) => {
+                Ok(RunningElement::Gateway(GatewayOnPath::new(gateway, place.framing(), dry_run)))
             }
-            Kind::Proxy(params) => {
+            CheckedGateway::Proxy(params) => {
                 let mut secret = [0; 16];
                 getrandom::fill(&mut secret)
                     .map_err(|e| Failure::Machine(format!("cannot get random numbers: {e}"), None))?;
@@ -184,32 +184,32 @@ impl Kind {
                     message: e.to_string(),
                     help: "`roughlink gateway list` explains the parameters".into(),
                 })?;
-                Ok(Element::Proxy(Box::new(proxy)))
+                Ok(RunningElement::Proxy(Box::new(proxy)))
             }
         }
     }
 }
 
-impl Element {
+impl RunningElement {
     fn middlebox(&mut self) -> &mut dyn Middlebox {
         match self {
-            Element::Gateway(gateway) => gateway,
-            Element::Proxy(proxy) => &mut **proxy,
+            RunningElement::Gateway(gateway) => gateway,
+            RunningElement::Proxy(proxy) => &mut **proxy,
         }
     }
 
     fn summary(&self) -> String {
         match self {
-            Element::Gateway(gateway) => {
+            RunningElement::Gateway(gateway) => {
                 let counts = gateway.counters();
                 format!("{} TCP segments, {} of them with a reduced window", counts.segments, counts.rewritten)
             }
-            Element::Proxy(proxy) => format!("{} connections", proxy.counters().opened),
+            RunningElement::Proxy(proxy) => format!("{} connections", proxy.counters().opened),
         }
     }
 }
 
-impl Middlebox for Element {
+impl Middlebox for RunningElement {
     fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage {
         self.middlebox().receive(now, heading, datagram)
     }
@@ -221,28 +221,28 @@ impl Middlebox for Element {
     }
     fn next_wake(&self) -> Time {
         match self {
-            Element::Gateway(gateway) => gateway.next_wake(),
-            Element::Proxy(proxy) => Middlebox::next_wake(&**proxy),
+            RunningElement::Gateway(gateway) => gateway.next_wake(),
+            RunningElement::Proxy(proxy) => Middlebox::next_wake(&**proxy),
         }
     }
 }
 
 fn status(
-    about: &About,
-    path: &Path,
+    about: &InstanceFacts,
+    path: &PacketPath,
     here: &Namespace,
-    element: &Element,
+    element: &RunningElement,
     coverage: Option<&CoverageSource>,
 ) -> GatewayStatus {
     let packets = &path.packets().counters();
     let missed = path.missed(here);
     match element {
-        Element::Gateway(gateway) => {
+        RunningElement::Gateway(gateway) => {
             let agent = coverage.map(|c| if c.is_connected() { AgentState::Connected } else { AgentState::Lost });
             let stats = gateway.gateway.stats(None);
             GatewayStatus::of_gateway(about, packets, agent, (gateway.counters(), missed), &stats)
         }
-        Element::Proxy(proxy) => GatewayStatus::of_proxy(about, packets, missed, proxy),
+        RunningElement::Proxy(proxy) => GatewayStatus::of_proxy(about, packets, missed, proxy),
     }
 }
 

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct GatewayStatus {
     /// Name of the instance, gateway and place.
-    pub(super) about: About,
+    pub(super) about: InstanceFacts,
     /// Time since the start, s.
     pub(super) elapsed_s: f64,
     /// Processor time of the loop, s.
@@ -33,12 +33,12 @@ pub(super) struct GatewayStatus {
     pub(super) table: Option<FlowTableCounters>,
     /// Counters of a split-TCP proxy.
     pub(super) proxy: Option<ProxyCounters>,
-    pub(super) connections: Vec<Connection>,
+    pub(super) connections: Vec<ListedConnection>,
 }
 
 /// Facts about an instance that do not change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct About {
+pub(super) struct InstanceFacts {
     pub(super) name: String,
     pub(super) gateway: String,
     /// Parameters in effect.
@@ -92,7 +92,7 @@ impl PacketCounts {
 
 /// A connection in the gateway's table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Connection {
+pub(super) struct ListedConnection {
     /// Socket address of the served host, and of the other end.
     pub(super) inner: Option<String>,
     pub(super) outer: Option<String>,
@@ -109,12 +109,12 @@ pub(super) struct Connection {
     pub(super) buffered: Option<usize>,
 }
 
-impl From<ProxyConnection<'_>> for Connection {
+impl From<ProxyConnection<'_>> for ListedConnection {
     fn from(connection: ProxyConnection<'_>) -> Self {
         let [client, server] = connection.addresses.sockets().map(|socket| Some(socket.to_string()));
         let [inner, outer] = if connection.heading == Heading::Outward { [client, server] } else { [server, client] };
         let is_open = connection.client.is_some();
-        Connection {
+        ListedConnection {
             inner,
             outer,
             phase: if is_open { FlowPhase::Established } else { FlowPhase::Handshake },
@@ -128,13 +128,13 @@ impl From<ProxyConnection<'_>> for Connection {
     }
 }
 
-impl From<&FlowStats> for Connection {
+impl From<&FlowStats> for ListedConnection {
     fn from(flow: &FlowStats) -> Self {
         let [outer, inner] = match flow.addresses {
             Some(addresses) => addresses.sockets().map(|socket| Some(socket.to_string())),
             None => [None, None],
         };
-        Connection {
+        ListedConnection {
             inner,
             outer,
             phase: flow.phase,
@@ -150,7 +150,7 @@ impl From<&FlowStats> for Connection {
 
 impl GatewayStatus {
     pub(super) fn of_gateway(
-        about: &About,
+        about: &InstanceFacts,
         packets: &LoopCounters,
         agent: Option<AgentState>,
         (frames, missed): (FrameCounters, u64),
@@ -166,23 +166,23 @@ impl GatewayStatus {
             held_us: packets.lateness,
             table: Some(stats.counters),
             proxy: None,
-            connections: stats.flows.iter().map(Connection::from).collect(),
+            connections: stats.flows.iter().map(ListedConnection::from).collect(),
         }
     }
 
-    pub(super) fn of_proxy(about: &About, packets: &LoopCounters, missed: u64, proxy: &Proxy) -> Self {
+    pub(super) fn of_proxy(about: &InstanceFacts, packets: &LoopCounters, missed: u64, proxy: &Proxy) -> Self {
         let stats = Stats::default();
         GatewayStatus {
             table: None,
             proxy: Some(proxy.counters()),
-            connections: proxy.connections().map(Connection::from).collect(),
+            connections: proxy.connections().map(ListedConnection::from).collect(),
             ..GatewayStatus::of_gateway(about, packets, None, (FrameCounters::default(), missed), &stats)
         }
     }
 
     /// Prints the status for people.
     pub(super) fn show(&self) -> Result<(), Failure> {
-        let About { name, gateway, place, process, dry_run, backlog, .. } = &self.about;
+        let InstanceFacts { name, gateway, place, process, dry_run, backlog, .. } = &self.about;
         let mut text =
             format!("{name}: {gateway} {place}, process {process}{}\n", if *dry_run { ", dry run" } else { "" });
         let share = 100.0 * self.cpu_s / self.elapsed_s.max(1e-9);

@@ -500,9 +500,9 @@ fn arbitrary_frames_do_no_harm() {
     attack_all(1_500, true);
 }
 
-/// The same with at least 10^7 frames, except for right edges: some of these attackers know the numbers of both ends, and
-/// their forged handshakes cannot be told from true ones. `cargo test -p roughlink-core ten_million -- --ignored`, some
-/// minutes.
+/// The same with at least 10^7 frames, except for right edges: some of these attackers know the numbers of both ends,
+/// and their forged handshakes cannot be told from true ones. `cargo test -p roughlink-core ten_million -- --ignored`,
+/// some minutes.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_million_frames_do_no_harm() {

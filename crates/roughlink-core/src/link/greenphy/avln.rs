@@ -15,28 +15,28 @@
 use super::super::{Model, SharedConfig};
 use crate::scenario::{HostInterface, Scenario};
 use crate::units::Time;
-use crate::wire::homeplug::{Mac, Message, QUALCOMM, SetKey, attenuation_profile, name, types};
+use crate::wire::homeplug::{MacAddress, ManagementMessage, QUALCOMM, SetKey, attenuation_profile, name, types};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Modems of the hosts of a network, numbered by the ports of the hosts.
 #[derive(Debug)]
 pub struct Modems {
-    modems: Vec<Option<Modem>>,
+    modems: Vec<Option<CableModem>>,
     /// Attenuation in dB between the modems at two ports that a link connects, lower port first.
     attenuation: BTreeMap<[usize; 2], u8>,
     /// Time from equal keys to the first frame.
     join: Time,
     /// Frames for hosts.
     ready: VecDeque<(usize, Vec<u8>)>,
-    joined: Vec<Membership>,
+    joined: Vec<NetworkStay>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Modem {
-    address: Mac,
+struct CableModem {
+    address: MacAddress,
     /// Source of the host's last management message.
-    host: Mac,
+    host: MacAddress,
     /// Network identifier and membership key, and the time from which the modem has used them.
     key: Option<([u8; 7], [u8; 16])>,
     since: Time,
@@ -45,14 +45,14 @@ struct Modem {
     /// Frames dropped because the modems at both ends were not in the same AVLN.
     unjoined: u64,
     /// Source and run identifier of the last CM_START_ATTEN_CHAR.IND for the host.
-    announced: Option<(Mac, [u8; 8])>,
+    announced: Option<(MacAddress, [u8; 8])>,
     /// Messages by name, from the host and to the host.
     messages: BTreeMap<&'static str, [u64; 2]>,
 }
 
 /// Time during which two modems were members of the same AVLN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Membership {
+struct NetworkStay {
     ports: [usize; 2],
     /// Time at which data passes.
     from: Time,
@@ -108,7 +108,8 @@ impl Modems {
             for port in ports.into_iter().flatten().filter(has_frames) {
                 let [.., high, low] = (nodes[port] as u32 + 1).to_be_bytes();
                 let address = [0x02, 0xb0, 0x52, 0, high, low];
-                modems[port] = Some(Modem { address, host: [0xff; 6], only_cables: true, ..Modem::default() });
+                modems[port] =
+                    Some(CableModem { address, host: [0xff; 6], only_cables: true, ..CableModem::default() });
             }
             if let [Some(a), Some(b)] = ports {
                 let least = attenuation.entry([a.min(b), a.max(b)]).or_insert(db);
@@ -130,7 +131,9 @@ impl Modems {
     /// Receives a frame from the host at `port`. Returns true if its modem handles the frame, which then goes no
     /// further.
     pub fn receive(&mut self, now: Time, port: usize, frame: &[u8]) -> bool {
-        let (Some(modem), Some(message)) = (&mut self.modems[port], Message::read(frame)) else { return false };
+        let (Some(modem), Some(message)) = (&mut self.modems[port], ManagementMessage::read(frame)) else {
+            return false;
+        };
         modem.host = message.from;
         modem.count(message.kind, 0);
         let entry = match message.kind {
@@ -171,7 +174,9 @@ impl Modems {
     /// after a sound. Returns false if the frame ends at the modem: vehicles repeat CM_START_ATTEN_CHAR.IND, and modems
     /// of Qualcomm pass on only the first of a run. pySLAC relies on this.
     pub fn deliver(&mut self, from: usize, port: usize, frame: &[u8]) -> bool {
-        let (Some(modem), Some(message)) = (&mut self.modems[port], Message::read(frame)) else { return true };
+        let (Some(modem), Some(message)) = (&mut self.modems[port], ManagementMessage::read(frame)) else {
+            return true;
+        };
         match message.kind {
             types::CM_SLAC_PARM => modem.announced = None,
             START_ATTEN_CHAR => {
@@ -194,7 +199,7 @@ impl Modems {
 
     /// Returns true if a frame from the host at the first port passes to the host at the second; counts it otherwise.
     pub fn pass(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) -> bool {
-        let is_management = || Message::read(frame).is_some();
+        let is_management = || ManagementMessage::read(frame).is_some();
         let passes = match ports.map(|port| self.modems[port].is_some()) {
             [true, true] if is_management() => return self.is_connected(ports),
             [true, true] => self.is_joined(now, ports),
@@ -218,7 +223,7 @@ impl Modems {
 
     /// Returns the results of all modems; `name` returns the name of the node at a port.
     pub fn reports(&self, now: Time, name: impl Fn(usize) -> String) -> Vec<ModemReport> {
-        let report = |(port, modem): (usize, &Option<Modem>)| {
+        let report = |(port, modem): (usize, &Option<CableModem>)| {
             let count = |(kind, [from_host, to_host]): (&&'static str, &[u64; 2])| {
                 (*kind, MessageCount { from_host: *from_host, to_host: *to_host })
             };
@@ -248,7 +253,7 @@ impl Modems {
         for peer in 0..self.modems.len() {
             let ports = [port.min(peer), port.max(peer)];
             if self.have_same_key(ports) && self.joined.len() < MAX_JOINED {
-                self.joined.push(Membership { ports, from: now + self.join, until: None });
+                self.joined.push(NetworkStay { ports, from: now + self.join, until: None });
             }
         }
     }
@@ -273,7 +278,7 @@ impl Modems {
     }
 
     /// Queues the confirmation of the modem at `modem` to a request of the host at `port`.
-    fn answer(&mut self, modem: usize, port: usize, request: Message<'_>, entry: Vec<u8>) {
+    fn answer(&mut self, modem: usize, port: usize, request: ManagementMessage<'_>, entry: Vec<u8>) {
         self.send(modem, port, (request.version, request.kind + types::CNF), &entry);
     }
 
@@ -281,11 +286,11 @@ impl Modems {
         let Some(from) = self.modems[modem].as_ref().map(|modem| modem.address) else { return };
         let Some(modem) = &mut self.modems[port] else { return };
         modem.count(kind, 1);
-        self.ready.push_back((port, Message { to: modem.host, from, version, kind, entry }.to_frame()));
+        self.ready.push_back((port, ManagementMessage { to: modem.host, from, version, kind, entry }.to_frame()));
     }
 }
 
-impl Modem {
+impl CableModem {
     /// Counts a message from the host (0) or to the host (1).
     fn count(&mut self, kind: u16, direction: usize) {
         self.messages.entry(name(kind).unwrap_or("other")).or_default()[direction] += 1;

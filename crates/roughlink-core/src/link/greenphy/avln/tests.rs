@@ -7,9 +7,9 @@ use crate::wire::homeplug::GROUPS;
 const CAR: usize = 0;
 const STATION: usize = 1;
 const NEIGHBOR: usize = 2;
-const HOSTS: [Mac; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
+const HOSTS: [MacAddress; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 /// Address that every modem of Qualcomm accepts from its host.
-const LOCAL: Mac = [0x00, 0xb0, 0x52, 0, 0, 1];
+const LOCAL: MacAddress = [0x00, 0xb0, 0x52, 0, 0, 1];
 const JOIN: Time = Time::from_secs(2);
 
 /// Creates the modems of a car, of its station and of a station on a neighboring cable.
@@ -34,13 +34,14 @@ fn modems() -> Modems {
         links: vec![link("cable", STATION, 10), link("crosstalk", NEIGHBOR, 45)],
         flows: Vec::new(),
         gateways: Vec::new(),
+        proxies: Vec::new(),
         source: String::new(),
     };
     Modems::new(&scenario, &[CAR, STATION, NEIGHBOR])
 }
 
 fn request(port: usize, version: u8, kind: u16, entry: &[u8]) -> Vec<u8> {
-    Message { to: LOCAL, from: HOSTS[port], version, kind, entry }.to_frame()
+    ManagementMessage { to: LOCAL, from: HOSTS[port], version, kind, entry }.to_frame()
 }
 
 fn set_key(port: usize, nmk: u8) -> Vec<u8> {
@@ -56,7 +57,7 @@ fn ask(modems: &mut Modems, now: Time, port: usize, frame: &[u8]) -> (u16, Vec<u
     assert!(modems.receive(now, port, frame));
     let (to, answer) = modems.transmit().expect("the modem answers");
     assert_eq!((to, modems.transmit()), (port, None));
-    let answer = Message::read(&answer).unwrap();
+    let answer = ManagementMessage::read(&answer).unwrap();
     assert_eq!(answer.to, HOSTS[port]);
     (answer.kind, answer.entry.to_vec())
 }
@@ -138,7 +139,7 @@ fn vendor_requests_of_hosts_are_answered() {
     // pyPLC counts the modems that answer.
     assert!(modems.receive(JOIN, CAR, &request(CAR, 0, types::VS_SW_VER, &QUALCOMM)));
     let answers: Vec<_> = std::iter::from_fn(|| modems.transmit()).collect();
-    let from = |frame: &[u8]| Message::read(frame).unwrap().from;
+    let from = |frame: &[u8]| ManagementMessage::read(frame).unwrap().from;
     assert_eq!(answers.len(), 2);
     assert_ne!(from(&answers[0].1), from(&answers[1].1));
     assert!(modems.receive(JOIN, CAR, &request(CAR, 0, 0xacfc, &[0x00, 0x16, 0xe8])), "of another vendor");
@@ -148,7 +149,7 @@ fn vendor_requests_of_hosts_are_answered() {
 #[test]
 fn sounds_are_measured_by_every_modem_in_reach() {
     let mut modems = modems();
-    let sound = Message {
+    let sound = ManagementMessage {
         to: [0xff; 6],
         from: HOSTS[CAR],
         version: 1,
@@ -165,7 +166,7 @@ fn sounds_are_measured_by_every_modem_in_reach() {
         assert!(modems.pass(Time::ZERO, [CAR, port], &sound));
         assert!(modems.deliver(CAR, port, &sound));
         let (to, frame) = modems.transmit().unwrap();
-        let profile = Message::read(&frame).unwrap();
+        let profile = ManagementMessage::read(&frame).unwrap();
         assert_eq!((to, profile.kind, profile.to), (port, 0x6086, HOSTS[port]));
         assert_eq!((&profile.entry[..6], profile.entry[6]), (&HOSTS[CAR][..], GROUPS as u8));
         assert_eq!(profile.entry[8..8 + GROUPS], [attenuation; GROUPS]);
@@ -213,7 +214,7 @@ fn random_frames_are_harmless() {
         let now = Time::from_millis(i);
         let [from, to] = [0, 1].map(|_| below(3) as usize);
         if !modems.receive(now, from, &frame) && modems.pass(now, [from, to], &frame) {
-            assert!(Message::read(&frame).is_some(), "keys are random");
+            assert!(ManagementMessage::read(&frame).is_some(), "keys are random");
             modems.deliver(from, to, &frame);
         }
         answers += std::iter::from_fn(|| modems.transmit()).count();
