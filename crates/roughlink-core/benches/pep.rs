@@ -14,7 +14,7 @@ use bare::{BareSegment, addresses, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use roughlink_core::gateway::Heading;
 use roughlink_core::packet::flags;
-use roughlink_core::pep::{Params, Proxy};
+use roughlink_core::pep::{Proxy, ProxyParams};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{Addresses, Datagram};
 
@@ -47,7 +47,7 @@ impl Upload {
 fn segments(c: &mut Criterion) {
     let mut group = c.benchmark_group("pep");
     for connections in [1_u16, 100, 10_000] {
-        let mut proxy = chain::proxy(Params { cc: "cubic".into(), ..Params::default() });
+        let mut proxy = chain::proxy(ProxyParams { cc: "cubic".into(), ..ProxyParams::default() });
         let mut now = Time::ZERO;
         let open = |i: u16| {
             let addresses = Addresses { src_port: 10_000 + i, ..addresses() };

@@ -29,16 +29,17 @@
 //! SYN-ACK. That host must acknowledge the SYN-ACK (RFC 5961 section 4.2), and its acknowledgment is reset. A reset of
 //! one host also discards data on its way to the other host.
 //!
-//! **Memory.** A connection stores at most four buffers: two of [`Params::buffer`] and two of [`Params::lan_buffer`],
-//! 8.5 MiB with the defaults. Memory is allocated as data arrives and freed when a buffer is empty.
+//! **Memory.** A connection stores at most four buffers: two of [`ProxyParams::buffer`] and two of
+//! [`ProxyParams::lan_buffer`], 8.5 MiB with the defaults. Memory is allocated as data arrives and freed when a buffer
+//! is empty.
 //!
 //! ```
 //! use roughlink_core::gateway::Heading;
-//! use roughlink_core::pep::{Params, Proxy, ProxyConfig, ProxyVerdict};
+//! use roughlink_core::pep::{ProxyParams, Proxy, ProxyConfig, ProxyVerdict};
 //! use roughlink_core::units::Time;
 //! use roughlink_core::wire::Datagram;
 //!
-//! let params = Params { cc: "wave-fr".into(), ..Params::default() };
+//! let params = ProxyParams { cc: "wave-fr".into(), ..ProxyParams::default() };
 //! let mut proxy = Proxy::new(ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 1 })?;
 //! let syn = [
 //!     [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0x26, 0xce].as_slice(), // IPv4, TCP
@@ -65,7 +66,7 @@ mod splice;
 pub(crate) use counted::FlowSplit;
 pub use counters::{ProxyConnection, ProxyCounters, ProxyVerdict};
 pub(crate) use params::EndConfig;
-pub use params::{NAME, Params, PepError, ProxyConfig, SOURCE, SUMMARY, UnknownSegments};
+pub use params::{NAME, PepError, ProxyConfig, ProxyParams, SOURCE, SUMMARY, UnknownSegments};
 
 use crate::conversations::ConversationTable;
 use crate::gateway::Heading;
@@ -85,7 +86,7 @@ use std::sync::Arc;
 /// A split-TCP proxy between two sides.
 pub struct Proxy {
     sides: [ProxySide; 2],
-    params: Params,
+    params: ProxyParams,
     numbers: Numbers,
     now: Time,
     connections: BTreeMap<SplitId, Box<SplitConnection>>,

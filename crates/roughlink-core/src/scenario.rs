@@ -146,8 +146,8 @@ pub struct ProxySpec {
     pub node: usize,
     /// Index of the rough link, which ends at the node.
     pub link: usize,
-    /// Valid parameters ([`pep::Params::check`]).
-    pub params: pep::Params,
+    /// Valid parameters ([`pep::ProxyParams::check`]).
+    pub params: pep::ProxyParams,
 }
 
 /// Transport of a flow.

@@ -9,7 +9,7 @@ mod chain;
 use air::{Air, air};
 use chain::{Chain, proxy, text};
 use proptest::prelude::*;
-use roughlink_core::pep::Params;
+use roughlink_core::pep::ProxyParams;
 use roughlink_core::tcp::{Buffer, ConnectionId, Stack, TcpConfig};
 use roughlink_core::units::Time;
 

@@ -13,7 +13,7 @@ use bare::{BareSegment, addresses, open, pass, sent};
 use proptest::prelude::*;
 use roughlink_core::gateway::Heading;
 use roughlink_core::packet::flags;
-use roughlink_core::pep::{Params, Proxy};
+use roughlink_core::pep::{Proxy, ProxyParams};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{Addresses, Datagram};
 
@@ -94,8 +94,8 @@ proptest! {
 
     #[test]
     fn tables_stay_bounded(attacks in prop::collection::vec(attack(), 1..60)) {
-        let params = Params {
-            connections: 8, half_open: 16, time_waits: 4, buffer: 30_000, lan_buffer: 20_000, ..Params::default()
+        let params = ProxyParams {
+            connections: 8, half_open: 16, time_waits: 4, buffer: 30_000, lan_buffer: 20_000, ..ProxyParams::default()
         };
         let mut proxy = chain::proxy(params);
         let numbers = open(&mut proxy, Time::ZERO, addresses());
@@ -125,7 +125,7 @@ proptest! {
     fn blind_segments_do_not_end_a_connection(
         segments in prop::collection::vec((any::<bool>(), any::<u8>(), 70_000u32..u32::MAX - 70_000), 1..40),
     ) {
-        let mut proxy = chain::proxy(Params::default());
+        let mut proxy = chain::proxy(ProxyParams::default());
         let [own, iss] = open(&mut proxy, Time::ZERO, addresses());
         let now = Time::from_secs(1);
         for (outward, flags, distance) in segments {

@@ -15,7 +15,7 @@ mod chain;
 use bare::{BareSegment, addresses, open, pass, sent};
 use roughlink_core::gateway::Heading;
 use roughlink_core::packet::flags;
-use roughlink_core::pep::Params;
+use roughlink_core::pep::ProxyParams;
 use roughlink_core::units::Time;
 use roughlink_core::wire::Addresses;
 

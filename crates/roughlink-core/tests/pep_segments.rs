@@ -16,7 +16,7 @@ use chain::{Chain, PORT, proxy, text};
 use roughlink_core::event::Event;
 use roughlink_core::gateway::Heading;
 use roughlink_core::packet::flags;
-use roughlink_core::pep::{Params, Proxy, ProxyVerdict, UnknownSegments};
+use roughlink_core::pep::{Proxy, ProxyParams, ProxyVerdict, UnknownSegments};
 use roughlink_core::tcp::{Buffer, ConnectionId, ConnectionState, Stack, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, Datagram, checksum};
@@ -29,13 +29,13 @@ fn linux() -> TcpConfig {
 }
 
 /// Creates a chain with one proxy: 1 ms to the client, 100 ms to the server.
-fn chain(params: Params) -> Chain {
+fn chain(params: ProxyParams) -> Chain {
     Chain::new([linux(), linux()], vec![proxy(params)], vec![Air::undisturbed(1_000), Air::undisturbed(100_000)])
 }
 
 #[test]
 fn client_gets_its_answer_after_the_server_has_accepted() {
-    let mut chain = chain(Params::default());
+    let mut chain = chain(ProxyParams::default());
     let client = chain.connect(false);
     chain.run(MS(200));
     assert_eq!(chain.state(0, client), Some(ConnectionState::SynSent), "the server's answer is under way");
@@ -46,7 +46,7 @@ fn client_gets_its_answer_after_the_server_has_accepted() {
 
 #[test]
 fn refused_connection_stays_refused() {
-    let mut chain = chain(Params::default());
+    let mut chain = chain(ProxyParams::default());
     chain.hosts[1].unlisten(Time::ZERO, PORT);
     let client = chain.connect(true);
     chain.run(MS(203));
@@ -58,7 +58,7 @@ fn refused_connection_stays_refused() {
 /// Nothing answers: both the client and the proxy give up, and nothing remains.
 #[test]
 fn syn_without_answer_leaves_nothing_behind() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     begin(&mut proxy, Time::ZERO, addresses());
     let mut syns = 0;
     while proxy.next_wake() < Time::MAX {
@@ -73,7 +73,7 @@ fn syn_without_answer_leaves_nothing_behind() {
 
 #[test]
 fn repeated_syn_of_the_client_opens_no_second_connection() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     let own = begin(&mut proxy, Time::ZERO, addresses());
     let syn = BareSegment::new(addresses(), flags::SYN, 1_000, 0);
     assert_eq!(pass(&mut proxy, MS(900), Heading::Outward, &syn.bytes()), ProxyVerdict::Consumed);
@@ -86,7 +86,7 @@ fn repeated_syn_of_the_client_opens_no_second_connection() {
 /// RFC 9293 section 3.5, figure 7.
 #[test]
 fn simultaneous_open_succeeds() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     let own = begin(&mut proxy, Time::ZERO, addresses()).packet.seq;
     let back = addresses().reversed();
     let theirs = BareSegment::new(back, flags::SYN, 9_000, 0);
@@ -114,7 +114,7 @@ fn read_for(chain: &mut Chain, host: usize, id: ConnectionId, time: Time) -> Vec
 #[test]
 fn half_close_passes_after_all_data_both_ways() {
     for first in [0, 1] {
-        let mut chain = chain(Params::default());
+        let mut chain = chain(ProxyParams::default());
         let ids = chain.open(false);
         let (second, bytes) = (1 - first, [300_000, 200_000]);
         assert_eq!(chain.hosts[first].write(ids[first], &text(first, 0..bytes[0])), bytes[0]);
@@ -135,7 +135,7 @@ fn half_close_passes_after_all_data_both_ways() {
 #[test]
 fn reset_of_either_host_reaches_the_other() {
     for first in [0, 1] {
-        let mut chain = chain(Params::default());
+        let mut chain = chain(ProxyParams::default());
         let ids = chain.open(false);
         chain.events(1 - first);
         chain.hosts[first].abort(chain.now, ids[first]);
@@ -147,7 +147,7 @@ fn reset_of_either_host_reaches_the_other() {
 
 #[test]
 fn orderly_stop_resets_all_connections_at_both_hosts() {
-    let mut chain = chain(Params::default());
+    let mut chain = chain(ProxyParams::default());
     let ids = chain.open(false);
     let half_open = chain.connect(false);
     chain.run(MS(50));
@@ -165,9 +165,9 @@ fn orderly_stop_resets_all_connections_at_both_hosts() {
 #[test]
 fn restarted_proxy_resets_both_hosts() {
     for first in [0, 1] {
-        let mut chain = chain(Params::default());
+        let mut chain = chain(ProxyParams::default());
         let ids = chain.open(false);
-        chain.proxies[0] = proxy(Params::default());
+        chain.proxies[0] = proxy(ProxyParams::default());
         assert_eq!(chain.hosts[first].write(ids[first], b"is anyone there"), 15);
         chain.run(S(1));
         assert_eq!([0, 1].map(|host| chain.state(host, ids[host])), [Some(ConnectionState::Closed); 2]);
@@ -178,7 +178,7 @@ fn restarted_proxy_resets_both_hosts() {
 
 #[test]
 fn unknown_segments_pass_if_told_so() {
-    let mut proxy = proxy(Params { unknown: UnknownSegments::Forward, ..Params::default() });
+    let mut proxy = proxy(ProxyParams { unknown: UnknownSegments::Forward, ..ProxyParams::default() });
     let segment = BareSegment { payload: b"old", ..BareSegment::new(addresses(), flags::ACK, 5, 6) };
     assert_eq!(pass(&mut proxy, Time::ZERO, Heading::Outward, &segment.bytes()), ProxyVerdict::Forward);
     assert_eq!((headers(&mut proxy, Time::ZERO), proxy.counters().unknown), (vec![], 1));
@@ -187,7 +187,7 @@ fn unknown_segments_pass_if_told_so() {
 /// At most 200 answers a second.
 #[test]
 fn answers_to_unknown_segments_are_limited() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     for i in 0..1_000 {
         let segment = BareSegment::new(Addresses { src_port: i, ..addresses() }, flags::ACK, 5, 6);
         assert_eq!(pass(&mut proxy, Time::ZERO, Heading::Outward, &segment.bytes()), ProxyVerdict::Consumed);
@@ -229,7 +229,7 @@ fn signed_and_multipath_connections_pass_unchanged() {
     let ao = [29, 4, 1, 1];
     let mptcp = [30, 4, 0, 0x81];
     for (option, signed) in [(&md5[..], true), (&ao, true), (&mptcp, false)] {
-        let mut proxy = proxy(Params::default());
+        let mut proxy = proxy(ProxyParams::default());
         let syn = with_option(&BareSegment::new(addresses(), flags::SYN, 1_000, 0), option);
         assert_eq!(pass(&mut proxy, Time::ZERO, Heading::Outward, &syn), ProxyVerdict::Forward);
         // Later segments may lack the option, as after a fallback to plain TCP.
@@ -240,7 +240,7 @@ fn signed_and_multipath_connections_pass_unchanged() {
         assert_eq!(pass(&mut proxy, S(600), Heading::Outward, &data), ProxyVerdict::Forward);
         assert_eq!((headers(&mut proxy, S(600)), proxy.counters().unsplittable), (vec![], 1));
         // A restarted proxy recognizes the segments by their signature.
-        let mut restarted = self::proxy(Params::default());
+        let mut restarted = self::proxy(ProxyParams::default());
         let data = with_option(&BareSegment::new(addresses(), flags::ACK, 1_001, 9_001), option);
         let verdict = if signed { ProxyVerdict::Forward } else { ProxyVerdict::Consumed };
         assert_eq!(pass(&mut restarted, S(600), Heading::Outward, &data), verdict);
@@ -249,7 +249,7 @@ fn signed_and_multipath_connections_pass_unchanged() {
 
 #[test]
 fn connections_beyond_the_limit_pass_unchanged() {
-    let mut proxy = proxy(Params { connections: 1, ..Params::default() });
+    let mut proxy = proxy(ProxyParams { connections: 1, ..ProxyParams::default() });
     open(&mut proxy, Time::ZERO, addresses());
     let second = Addresses { src_port: 41_000, ..addresses() };
     let syn = BareSegment::new(second, flags::SYN, 1_000, 0).bytes();
@@ -261,7 +261,7 @@ fn connections_beyond_the_limit_pass_unchanged() {
 
 #[test]
 fn flood_of_syns_evicts_the_oldest_attempt() {
-    let mut proxy = proxy(Params { half_open: 10, ..Params::default() });
+    let mut proxy = proxy(ProxyParams { half_open: 10, ..ProxyParams::default() });
     for port in 1..=100 {
         let syn = BareSegment::new(Addresses { src_port: port, ..addresses() }, flags::SYN, 1_000, 0);
         assert_eq!(pass(&mut proxy, MS(1), Heading::Outward, &syn.bytes()), ProxyVerdict::Consumed);
@@ -289,7 +289,7 @@ fn icmp(kind: u8, code: u8, field: u32, quoted: &[u8]) -> Vec<u8> {
 /// The client's kernel accepts only errors that quote the client's SYN (RFC 5927 section 4.1).
 #[test]
 fn unreachable_server_is_reported_to_the_client() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     let syn = BareSegment::new(addresses(), flags::SYN, 1_000, 0).bytes();
     let _ = pass(&mut proxy, Time::ZERO, Heading::Outward, &syn);
     let (_, own) = sent(&mut proxy, Time::ZERO).remove(0);
@@ -312,7 +312,7 @@ fn unreachable_server_is_reported_to_the_client() {
 /// RFC 1191 section 6.4: data in flight leaves again in smaller segments.
 #[test]
 fn path_mtu_of_one_side_applies_to_that_side() {
-    let mut proxy = proxy(Params { cc: "cubic".into(), ..Params::default() });
+    let mut proxy = proxy(ProxyParams { cc: "cubic".into(), ..ProxyParams::default() });
     let [_, iss] = open(&mut proxy, Time::ZERO, addresses());
     let data = text(0, 0..1_400);
     let segment =
@@ -332,7 +332,7 @@ fn path_mtu_of_one_side_applies_to_that_side() {
 fn slow_reader_stops_the_writer() {
     let mut tcp = [linux(), linux()];
     tcp[1].rcv_buf = Buffer::Bytes(20_000);
-    let params = Params { cc: "cubic".into(), buffer: 50_000, lan_buffer: 30_000, ..Params::default() };
+    let params = ProxyParams { cc: "cubic".into(), buffer: 50_000, lan_buffer: 30_000, ..ProxyParams::default() };
     let mut chain = Chain::new(tcp, vec![proxy(params)], vec![Air::undisturbed(1_000), Air::undisturbed(20_000)]);
     let ids = chain.open(false);
     let bytes = text(0, 0..8_000_000);
@@ -365,7 +365,7 @@ fn frame(to: [u8; 6], from: [u8; 6], datagram: &[u8]) -> Vec<u8> {
 /// Frames leave with the link header of the last valid frame in their direction, or of one in the opposite direction.
 #[test]
 fn link_headers_are_learned() {
-    let mut proxy = proxy(Params::default());
+    let mut proxy = proxy(ProxyParams::default());
     let receive = |proxy: &mut Proxy, heading, frame: &[u8]| {
         let _ = proxy.receive(Time::ZERO, heading, &Datagram::from_frame(frame));
         let (mut all, mut out) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ mod machine;
 
 use machine::{possible, run};
 use roughlink_core::gateway::Heading;
-use roughlink_core::pep::{Params, Proxy, ProxyConfig, ProxyCounters};
+use roughlink_core::pep::{Proxy, ProxyConfig, ProxyCounters, ProxyParams};
 use roughlink_host::{LostDevice, Namespace, PacketPath, PathDevices};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -64,7 +64,7 @@ fn pass(place: PathDevices, proxy: &mut Proxy, stop: &AtomicBool) -> Result<(), 
 
 /// Runs a proxy with both interfaces while `traffic` runs; connections are reset at the end.
 fn split<T>(spaces: &[Namespace; 3], cc: &str, traffic: impl FnOnce() -> T) -> (T, ProxyCounters) {
-    let params = Params { cc: cc.into(), ..Params::default() };
+    let params = ProxyParams { cc: cc.into(), ..ProxyParams::default() };
     let mut proxy = Proxy::new(ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 5 }).unwrap();
     let place = place(spaces);
     let stop = AtomicBool::new(false);
@@ -163,7 +163,7 @@ fn kernels_are_reset_when_the_proxy_stops_or_restarts() {
     }
     for waiting in [0, 1] {
         let listener = listen(&spaces, 0, 83);
-        let params = Params::default();
+        let params = ProxyParams::default();
         let config = ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 6 };
         let place = place(&spaces);
         let crash = AtomicBool::new(false);

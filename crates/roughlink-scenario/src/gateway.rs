@@ -92,7 +92,7 @@ fn unused(given: &At<Params>, report: &mut Problems) {
     let known: BTreeSet<String> = REGISTRY
         .iter()
         .map(RegisteredGateway::parameters)
-        .chain([pep::Params::default().to_table()])
+        .chain([pep::ProxyParams::default().to_table()])
         .flatten()
         .map(|(key, _)| key)
         .collect();
@@ -267,9 +267,9 @@ fn is_rough(model: &Model) -> bool {
 }
 
 /// Returns the parameters of a proxy, checked.
-fn proxy_params(gateway: &At<TomlGateway>, report: &mut Problems) -> Option<pep::Params> {
-    let Some(given) = &gateway.value.params else { return Some(pep::Params::default()) };
-    let error = match pep::Params::from_table(&table(given)) {
+fn proxy_params(gateway: &At<TomlGateway>, report: &mut Problems) -> Option<pep::ProxyParams> {
+    let Some(given) = &gateway.value.params else { return Some(pep::ProxyParams::default()) };
+    let error = match pep::ProxyParams::from_table(&table(given)) {
         Ok(params) => return Some(params),
         Err(error) => error,
     };

@@ -60,8 +60,8 @@ pub(crate) fn kinds() -> impl Iterator<Item = ListedKind> {
         name: pep::NAME,
         summary: pep::SUMMARY,
         source: pep::SOURCE,
-        parameters: pep::Params::default().to_table(),
-        schema: pep::Params::schema().into(),
+        parameters: pep::ProxyParams::default().to_table(),
+        schema: pep::ProxyParams::schema().into(),
     }])
 }
 

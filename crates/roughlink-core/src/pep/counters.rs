@@ -27,7 +27,7 @@ pub struct ProxyCounters {
     pub timed_out: u64,
     /// Connections that pass unchanged because they are signed or use Multipath TCP.
     pub unsplittable: u64,
-    /// Connections that pass unchanged because of [`Params::connections`](super::Params::connections).
+    /// Connections that pass unchanged because of [`ProxyParams::connections`](super::ProxyParams::connections).
     pub overflowed: u64,
     /// Attempts to connect evicted by later ones.
     pub half_open_evicted: u64,

@@ -23,7 +23,7 @@ pub enum UnknownSegments {
 /// Parameters of a proxy. Connections toward the rough link and toward the other side have separate keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct ProxyParams {
     /// Congestion control toward the rough link: any name of `roughlink cc list`, with the keys of `[tcp]` that it
     /// requires.
     pub cc: String,
@@ -57,9 +57,9 @@ pub struct Params {
     pub unknown: UnknownSegments,
 }
 
-impl Default for Params {
+impl Default for ProxyParams {
     fn default() -> Self {
-        Params {
+        ProxyParams {
             cc: "wave".into(),
             cc_params: toml::Table::new(),
             lan_cc: "cubic".into(),
@@ -78,7 +78,7 @@ impl Default for Params {
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
     /// Parameters.
-    pub params: Params,
+    pub params: ProxyParams,
     /// Heading of datagrams that leave over the rough link.
     pub over: Heading,
     /// Smaller MTU of both interfaces in bytes, at least 1280.
@@ -130,27 +130,27 @@ pub(crate) struct EndConfig {
     pub(crate) congestion_control: cc::Factory,
 }
 
-impl Params {
+impl ProxyParams {
     /// Reads parameters, and checks them. Absent ones have their defaults.
     ///
     /// # Errors
     /// Returns an error if a parameter is unknown or invalid.
     ///
     /// ```
-    /// use roughlink_core::pep::Params;
+    /// use roughlink_core::pep::ProxyParams;
     ///
-    /// let params = Params::from_table(&"cc = \"wave-fr\"\nbuffer = \"1 MiB\"".parse().unwrap())?;
+    /// let params = ProxyParams::from_table(&"cc = \"wave-fr\"\nbuffer = \"1 MiB\"".parse().unwrap())?;
     /// assert_eq!((params.cc.as_str(), params.buffer, params.lan_cc.as_str()), ("wave-fr", 1 << 20, "cubic"));
-    /// let error = Params::from_table(&"bufer = \"1 MiB\"".parse().unwrap()).unwrap_err();
+    /// let error = ProxyParams::from_table(&"bufer = \"1 MiB\"".parse().unwrap()).unwrap_err();
     /// assert_eq!(error.to_string(), "unknown parameter `bufer` of `pep`");
     /// # Ok::<(), roughlink_core::pep::PepError>(())
     /// ```
     pub fn from_table(table: &toml::Table) -> Result<Self, PepError> {
-        let known = Params::default().to_table();
+        let known = ProxyParams::default().to_table();
         if let Some(key) = table.keys().find(|&key| !known.contains_key(key)) {
             return Err(PepError::UnknownParameter { key: key.clone(), known: known.keys().cloned().collect() });
         }
-        let params = Params::deserialize(table.clone()).map_err(|e| PepError::Parameter(plain_message(&e)))?;
+        let params = ProxyParams::deserialize(table.clone()).map_err(|e| PepError::Parameter(plain_message(&e)))?;
         params.check()?;
         Ok(params)
     }
@@ -162,7 +162,7 @@ impl Params {
 
     /// Returns the JSON Schema of the parameters.
     pub fn schema() -> schemars::Schema {
-        schemars::schema_for!(Params)
+        schemars::schema_for!(ProxyParams)
     }
 
     /// Returns the configuration toward the rough link, and toward the other side.

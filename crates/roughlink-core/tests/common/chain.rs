@@ -4,7 +4,7 @@ use crate::air::Air;
 use roughlink_core::cc;
 use roughlink_core::event::Event;
 use roughlink_core::gateway::Heading;
-use roughlink_core::pep::{Params, Proxy, ProxyConfig, ProxyVerdict};
+use roughlink_core::pep::{Proxy, ProxyConfig, ProxyParams, ProxyVerdict};
 use roughlink_core::tcp::{ConnectionId, ConnectionState, Host, HostConfig, HostLimits, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
@@ -39,7 +39,7 @@ pub fn host(addresses: &[&str], tcp: TcpConfig, secret: u128) -> Host {
 }
 
 /// Creates a proxy whose rough link lies outward.
-pub fn proxy(params: Params) -> Proxy {
+pub fn proxy(params: ProxyParams) -> Proxy {
     Proxy::new(ProxyConfig { params, over: Heading::Outward, mtu: 1500, secret: 99 }).expect("valid parameters")
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
 /// What to run, checked.
 enum CheckedGateway {
     Registered(&'static RegisteredGateway, Box<dyn Gateway>, toml::Table),
-    Proxy(pep::Params),
+    Proxy(pep::ProxyParams),
 }
 
 /// Element on the path.
@@ -108,7 +108,7 @@ impl CheckedGateway {
             Failure::from(LabError::Usage { message, help })
         };
         if args.gateway == pep::NAME {
-            return pep::Params::from_table(&given).map(CheckedGateway::Proxy).map_err(|e| {
+            return pep::ProxyParams::from_table(&given).map(CheckedGateway::Proxy).map_err(|e| {
                 let unknown = match &e {
                     PepError::UnknownParameter { key, known } => Some((key.as_str(), &known[..])),
                     _ => None,
