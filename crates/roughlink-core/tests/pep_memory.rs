@@ -28,7 +28,7 @@ fn memory() -> u64 {
 #[test]
 fn ten_thousand_connections_take_little_memory() {
     const CONNECTIONS: u32 = 10_000;
-    let mut proxy = chain::proxy(Params::default());
+    let mut proxy = chain::proxy(ProxyParams::default());
     let before = memory();
     let at = |i: u32| Addresses { src_port: 10_000 + i as u16, ..addresses() };
     let numbers: Vec<[u32; 2]> =
