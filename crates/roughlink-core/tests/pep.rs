@@ -31,13 +31,13 @@ fn behavior() -> impl Strategy<Value = Behavior> {
         .prop_map(|(window, bytes, chunk, pause)| Behavior { window, bytes, chunk, pause })
 }
 
-fn params() -> impl Strategy<Value = Params> {
+fn params() -> impl Strategy<Value = ProxyParams> {
     let cc = prop::sample::select(vec!["wave", "wave-fr", "cubic", "bbr", "newreno", "hybla"]);
-    (cc, 4_000u32..300_000, 4_000u32..300_000).prop_map(|(cc, buffer, lan_buffer)| Params {
+    (cc, 4_000u32..300_000, 4_000u32..300_000).prop_map(|(cc, buffer, lan_buffer)| ProxyParams {
         cc: cc.into(),
         buffer,
         lan_buffer,
-        ..Params::default()
+        ..ProxyParams::default()
     })
 }
 
