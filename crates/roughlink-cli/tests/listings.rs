@@ -244,6 +244,7 @@ fn doctor_lists_only_existing_features() {
         vec!["chromium", "cores", "engine", "ip", "memory_mib", "ns-3", "python", "revision", "tshark", "version"];
     if cfg!(target_os = "linux") {
         exist.extend(["namespaces", "real_time", "rootless", "tun"]);
+        exist.extend(["confinement", "netfilter_queue", "packet_socket", "queue_rules"]);
     }
     exist.sort_unstable();
     assert_eq!(names, exist);
