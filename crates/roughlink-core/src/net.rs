@@ -12,6 +12,7 @@
 //! second are then computed on entry to the first; the arrival in between counts as an event but is not scheduled.
 
 pub mod addresses;
+pub mod avln;
 mod budget;
 pub mod calendar;
 mod component;

@@ -23,7 +23,7 @@
 use crate::mac::{Mac, NETWORK, is_group, node_mac};
 use crate::neighbors::{self, NeighborMessage};
 use crate::snooping::Membership;
-use roughlink_core::link::greenphy::avln::{ModemReport, Modems};
+use roughlink_core::net::avln::{ModemReport, Modems};
 use roughlink_core::net::{Network, NetworkOutput, Observer};
 use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::units::Time;

@@ -5,10 +5,9 @@
 //! with new ones (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
 //! The values are published ones, as the specification was not available; comments at the defaults of
-//! [`GreenPhyConfig`] mark assumptions. In emulations [`avln`] models keys and management messages. Not modeled:
-//! management frames between modems, a contention-free period, hidden stations.
+//! [`GreenPhyConfig`] mark assumptions. In emulations `net::avln` models keys and management messages. Not
+//! modeled: management frames between modems, a contention-free period, hidden stations.
 
-pub mod avln;
 mod cable;
 mod csma;
 mod station;

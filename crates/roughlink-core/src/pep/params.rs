@@ -215,7 +215,7 @@ fn end_config(cc: &str, params: &toml::Table, buffer: u32) -> Result<EndConfig, 
 /// Name of the proxy as a kind of gateway in scenario files.
 pub const NAME: &str = "pep";
 /// Summary in one line for lists.
-pub const SUMMARY: &str = "splits TCP connections before a rough link; its own congestion control crosses the link";
+pub const SUMMARY: &str = "splits TCP connections before a rough link, with an algorithm for the link";
 /// Specification that defines it.
 pub const SOURCE: &str = "RFC 3135";
 /// Smallest buffer, bytes: room for two full segments.

@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::live::timeline::StepRecord;
 use crate::show::{digits, size, table};
-use roughlink_core::link::greenphy::avln::ModemReport;
 use roughlink_core::metrics::frames::FrameCount;
 use roughlink_core::metrics::{RttResult, RunResult};
+use roughlink_core::net::avln::ModemReport;
 use roughlink_core::units::Time;
 use roughlink_host::conversations::{
     ConversationCounters, ConversationResult, ConversationResults, Others, has_unexpected_pacing,

@@ -5,14 +5,15 @@
 //! CM_MNBC_SOUND.IND the receiving modem sends CM_ATTEN_PROFILE.IND to its host, with the attenuation of the link.
 //!
 //! All further frames need an AVLN. Two modems are members of the same AVLN if they have the same network identifier
-//! (NID) and membership key (NMK), after a delay of [`GreenPhyConfig::join`](super::GreenPhyConfig::join).
+//! (NID) and membership key (NMK), after a delay of
+//! [`GreenPhyConfig::join`](crate::link::greenphy::GreenPhyConfig::join).
 //!
 //! Only hosts that exchange Ethernet frames with the network have a modem ([`HostInterface`]).
 //!
 //! A modem has no key until its host sets one: real modems start with a key that differs from all others. Not modeled:
 //! encryption, the election of a coordinator, and requests for keys.
 
-use super::super::{Model, SharedConfig};
+use crate::link::{Model, SharedConfig};
 use crate::scenario::{HostInterface, Scenario};
 use crate::units::Time;
 use crate::wire::homeplug::{MacAddress, ManagementMessage, QUALCOMM, SetKey, attenuation_profile, name, types};
