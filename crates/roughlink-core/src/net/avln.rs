@@ -148,7 +148,7 @@ impl Modems {
                 }
                 SetKey::confirm(message.entry, u8::from(key.is_none()), nonce)
             }
-            types::VENDOR.. if !message.entry.starts_with(&QUALCOMM) => return true,
+            kind if kind >= types::VENDOR && !message.entry.starts_with(&QUALCOMM) => return true,
             types::VS_SW_VER => {
                 let members: Vec<usize> = (0..self.modems.len()).filter(|&p| self.is_joined(now, [port, p])).collect();
                 // The request crosses the AVLN, and every member answers.
@@ -164,7 +164,7 @@ impl Modems {
             types::VS_OP_ATTRIBUTES => attributes(message.entry),
             types::VS_LNK_STATUS => [&QUALCOMM[..], &[0, u8::from(self.is_online(now, port))]].concat(),
             // Confirmations and types that this modem does not have stay without an answer.
-            types::VENDOR.. => return true,
+            kind if kind >= types::VENDOR => return true,
             _ => return false,
         };
         self.answer(port, port, message, entry);

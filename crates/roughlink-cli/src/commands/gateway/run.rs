@@ -92,7 +92,7 @@ enum CheckedGateway {
 
 /// Element on the path.
 enum RunningElement {
-    Gateway(GatewayOnPath),
+    Gateway(Box<GatewayOnPath>),
     Proxy(Box<Proxy>),
 }
 
@@ -172,7 +172,7 @@ impl CheckedGateway {
     fn element(self, place: &PathDevices, dry_run: bool) -> Result<RunningElement, Failure> {
         match self {
             CheckedGateway::Registered(_, gateway, _) => {
-                Ok(RunningElement::Gateway(GatewayOnPath::new(gateway, place.framing(), dry_run)))
+                Ok(RunningElement::Gateway(Box::new(GatewayOnPath::new(gateway, place.framing(), dry_run))))
             }
             CheckedGateway::Proxy(params) => {
                 let mut secret = [0; 16];
@@ -193,7 +193,7 @@ impl CheckedGateway {
 impl RunningElement {
     fn middlebox(&mut self) -> &mut dyn Middlebox {
         match self {
-            RunningElement::Gateway(gateway) => gateway,
+            RunningElement::Gateway(gateway) => &mut **gateway,
             RunningElement::Proxy(proxy) => &mut **proxy,
         }
     }
