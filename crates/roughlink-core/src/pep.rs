@@ -73,7 +73,7 @@ use crate::gateway::Heading;
 use crate::gateway::bytes::LinkHeader;
 use crate::packet::{Packet, SideContent, SynOptions, flags};
 use crate::tcp::{
-    ANSWER_LIMIT, MAX_ANSWERS, Numbers, PathMtus, RateLimit, Stream, TcpConfig, TimeWait, TimeWaits, fit_to_mtu,
+    ANSWER_LIMIT, MAX_ANSWERS, Numbers, PathMtus, RateLimit, Schedule, Stream, TcpConfig, TimeWaits, fit_to_mtu,
 };
 use crate::units::Time;
 use crate::wire::{self, Addresses, IpReassembly};
@@ -102,10 +102,7 @@ pub struct Proxy {
     reassembly: IpReassembly,
     /// Datagrams of no connection that wait for transmission; set if one begins with a link header.
     control: VecDeque<(Heading, bool, Vec<u8>)>,
-    /// Connections that may have something to send.
-    ready: VecDeque<SplitId>,
-    /// Wake-up times. An entry may be early: then the connection only computes a new one.
-    timers: BTreeSet<(Time, SplitId)>,
+    schedule: Schedule<SplitId>,
     answers: RateLimit,
     /// IPv4 identification of the last datagram without DF.
     ident: u16,
@@ -161,8 +158,7 @@ impl Proxy {
             paths: PathMtus::new(mtu, MAX_PATH_MTUS),
             reassembly: IpReassembly::new(REASSEMBLY_BYTES),
             control: VecDeque::new(),
-            ready: VecDeque::new(),
-            timers: BTreeSet::new(),
+            schedule: Schedule::new(),
             answers: RateLimit::default(),
             ident: 0,
             counters: ProxyCounters::default(),
@@ -187,24 +183,19 @@ impl Proxy {
             out.extend_from_slice(&datagram);
             return Some((heading, is_frame));
         }
-        while let Some(id) = self.ready.pop_front() {
+        while let Some(id) = self.schedule.pop_ready() {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             if let Some(end) = connection.transmit(now, out) {
-                self.ready.push_back(id); // connections take turns
-                if let Some(stream) = &connection.streams[end]
-                    && !stream.fields().dont_fragment
-                    && stream.addresses().ip.is_v4()
-                {
-                    // Fragments of different datagrams must differ, across connections (RFC 6864 section 4.3).
-                    self.ident = self.ident.wrapping_add(1);
-                    wire::set_ident(out, self.ident);
+                self.schedule.take_turn(id);
+                if let Some(stream) = &connection.streams[end] {
+                    stream.identify(out, &mut self.ident);
                 }
                 if let Some(link) = &connection.links[end] {
                     link.prepend_to(out);
                 }
                 return Some((HEADINGS[end], connection.links[end].is_some()));
             }
-            connection.is_ready = false;
+            connection.entry.pause();
             self.settle(now, id);
         }
         None
@@ -213,11 +204,9 @@ impl Proxy {
     /// Processes timers due at `now`; datagrams may leave.
     pub fn wake(&mut self, now: Time) {
         let now = self.advance(now);
-        while self.timers.first().is_some_and(|first| first.0 <= now)
-            && let Some((_, id)) = self.timers.pop_first()
-        {
+        while let Some(id) = self.schedule.pop_due(now) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            connection.wake_at = Time::MAX;
+            connection.entry.wake();
             connection.wake(now);
             if connection.has_no_server() {
                 self.counters.timed_out += 1; // the client's SYN remains without an answer, too
@@ -238,8 +227,11 @@ impl Proxy {
     /// Returns when [`Proxy::wake`] must be called; [`Time::MAX`] = never. Call it after [`Proxy::transmit`] returned
     /// `None`.
     pub fn next_wake(&self) -> Time {
-        let timer = self.timers.first().map_or(Time::MAX, |first| first.0);
-        timer.min(self.time_waits.next_wake()).min(self.reassembly.next_wake()).min(self.paths.next_wake())
+        self.schedule
+            .next_wake()
+            .min(self.time_waits.next_wake())
+            .min(self.reassembly.next_wake())
+            .min(self.paths.next_wake())
     }
 
     /// Resets all connections at both hosts, before the proxy stops. Call [`Proxy::transmit`] until `None` afterward.
@@ -318,34 +310,26 @@ impl Proxy {
     }
 
     fn schedule_transmission(&mut self, id: SplitId) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !std::mem::replace(&mut connection.is_ready, true)
-        {
-            self.ready.push_back(id);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            self.schedule.transmit_later(id, &mut connection.entry);
         }
     }
 
     fn schedule_wake(&mut self, now: Time, id: SplitId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let at = connection.next_wake(now).max(now + Time::from_nanos(1));
-        if at < connection.wake_at {
-            self.timers.remove(&(connection.wake_at, id));
-            self.timers.insert((at, id));
-            connection.wake_at = at;
-        }
+        let at = connection.next_wake(now);
+        self.schedule.wake_by(now, at, id, &mut connection.entry);
     }
 
     /// Removes a connection. Ends in TIME-WAIT continue as small entries.
     fn remove(&mut self, now: Time, id: SplitId) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some(mut connection) = self.connections.remove(&id) else { return };
         self.by_addresses.remove(&connection.addresses);
         self.half_open.remove(&id);
-        self.timers.remove(&(connection.wake_at, id));
+        self.schedule.cancel(id, &mut connection.entry);
         for stream in connection.streams.iter().flatten() {
             if stream.endpoint().state() == tcp::ConnectionState::TimeWait {
-                let (snd_nxt, rcv_nxt, recent) = stream.endpoint().final_numbers();
-                let entry = TimeWait::new(snd_nxt, rcv_nxt, recent);
-                self.counters.time_waits_evicted += self.time_waits.insert(now, stream.addresses(), entry);
+                self.counters.time_waits_evicted += self.time_waits.take_over(now, stream);
             }
         }
     }

@@ -33,7 +33,8 @@ pub use config::{
 };
 pub use host::{ANSWER_LIMIT, ConnectError, ConnectionId, Host, HostConfig, HostCounters, HostLimits, Received};
 pub(crate) use host::{
-    MAX_ANSWERS, MIN_V6, Numbers, PathMtus, SYN_FLAGS, TimeWait, TimeWaitAction, TimeWaits, fit_to_mtu, reset_for,
+    MAX_ANSWERS, MIN_V6, Numbers, PathMtus, SYN_FLAGS, Schedule, ScheduleEntry, TimeWaitAction, TimeWaits, fit_to_mtu,
+    reset_for,
 };
 pub use paws::Paws;
 pub(crate) use rate_limit::RateLimit;

@@ -5,7 +5,7 @@ use super::splice::{Exchanged, exchange, is_over};
 use super::{HEADINGS, side};
 use crate::gateway::Heading;
 use crate::gateway::bytes::LinkHeader;
-use crate::tcp::Stream;
+use crate::tcp::{ScheduleEntry, Stream};
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 
@@ -20,9 +20,7 @@ pub(super) struct SplitConnection {
     /// Ends; the client's is missing until the server has accepted.
     pub(super) streams: [Option<Stream>; 2],
     pub(super) links: [Option<LinkHeader>; 2],
-    /// Entry in the timers; [`Time::MAX`] = none.
-    pub(super) wake_at: Time,
-    pub(super) is_ready: bool,
+    pub(super) entry: ScheduleEntry,
     /// End that transmitted last.
     last: usize,
 }
@@ -39,8 +37,7 @@ impl SplitConnection {
             syn: Some(Box::new(syn)),
             streams,
             links: [None, None],
-            wake_at: Time::MAX,
-            is_ready: false,
+            entry: ScheduleEntry::new(),
             last: 0,
         }
     }

@@ -70,6 +70,7 @@ mod arrival;
 mod config;
 mod numbers;
 mod path_mtu;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod time_wait;
@@ -78,7 +79,8 @@ pub(crate) use answers::{MAX_ANSWERS, SYN_FLAGS, reset_for};
 pub use config::{ANSWER_LIMIT, ConnectError, HostConfig, HostCounters, HostLimits, Received};
 pub(crate) use numbers::Numbers;
 pub(crate) use path_mtu::{MIN_V6, PathMtus, fit_to_mtu};
-pub(crate) use time_wait::{TimeWait, TimeWaitAction, TimeWaits};
+pub(crate) use schedule::{Schedule, ScheduleEntry};
+pub(crate) use time_wait::{TimeWaitAction, TimeWaits};
 
 use super::rate_limit::RateLimit;
 use super::{ConnectionState, Stream, TcpConfig};
@@ -117,12 +119,9 @@ pub struct Host {
     reassembly: IpReassembly,
     /// Datagrams of no connection that wait for transmission: resets and other answers.
     control: VecDeque<Vec<u8>>,
-    /// Connections that may have something to send.
-    ready: VecDeque<ConnectionId>,
+    schedule: Schedule<ConnectionId>,
     /// Connections with events.
     eventful: VecDeque<ConnectionId>,
-    /// Wake-up times. An entry may be early: then the connection only computes a new one.
-    timers: BTreeSet<(Time, ConnectionId)>,
     answers: RateLimit,
     /// IPv4 identification of the last datagram without DF.
     ident: u16,
@@ -142,9 +141,7 @@ struct Connection {
     attached: bool,
     /// Start of the current minute after the release, and the first unacknowledged offset at that time.
     released_at: Option<(Time, u64)>,
-    /// Entry in `timers`; [`Time::MAX`] = none.
-    wake_at: Time,
-    is_ready: bool,
+    entry: ScheduleEntry,
     is_eventful: bool,
 }
 
@@ -180,9 +177,8 @@ impl Host {
             paths: PathMtus::new(mtu, limits.path_mtus),
             reassembly: IpReassembly::new(limits.reassembly_bytes),
             control: VecDeque::new(),
-            ready: VecDeque::new(),
+            schedule: Schedule::new(),
             eventful: VecDeque::new(),
-            timers: BTreeSet::new(),
             answers: RateLimit::default(),
             ident: 0,
             counters: HostCounters::default(),
@@ -330,18 +326,14 @@ impl Host {
             out.extend_from_slice(&datagram);
             return true;
         }
-        while let Some(id) = self.ready.pop_front() {
+        while let Some(id) = self.schedule.pop_ready() {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             if connection.attached && connection.stream.transmit(now, out) {
-                self.ready.push_back(id); // connections take turns
-                if !connection.stream.fields().dont_fragment && connection.stream.addresses().ip.is_v4() {
-                    // Fragments of different datagrams must differ, across connections (RFC 6864 section 4.3).
-                    self.ident = self.ident.wrapping_add(1);
-                    wire::set_ident(out, self.ident);
-                }
+                self.schedule.take_turn(id);
+                connection.stream.identify(out, &mut self.ident);
                 return true;
             }
-            connection.is_ready = false;
+            connection.entry.pause();
             self.settle(now, id);
         }
         false
@@ -350,11 +342,9 @@ impl Host {
     /// Processes timers due at `now`; datagrams may leave.
     pub fn wake(&mut self, now: Time) {
         let now = self.advance(now);
-        while self.timers.first().is_some_and(|first| first.0 <= now)
-            && let Some((_, id)) = self.timers.pop_first()
-        {
+        while let Some(id) = self.schedule.pop_due(now) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            connection.wake_at = Time::MAX;
+            connection.entry.wake();
             if connection.stream.next_wake(now) <= now {
                 connection.stream.wake(now);
             }
@@ -382,8 +372,11 @@ impl Host {
     /// Returns when [`Host::wake`] must be called; [`Time::MAX`] = never. Call it after [`Host::transmit`] returned
     /// false.
     pub fn next_wake(&self) -> Time {
-        let timer = self.timers.first().map_or(Time::MAX, |first| first.0);
-        timer.min(self.time_waits.next_wake()).min(self.reassembly.next_wake()).min(self.paths.next_wake())
+        self.schedule
+            .next_wake()
+            .min(self.time_waits.next_wake())
+            .min(self.reassembly.next_wake())
+            .min(self.paths.next_wake())
     }
 
     /// Returns all connections, released ones included, for inspection.
@@ -445,8 +438,7 @@ impl Host {
             phase,
             attached: true,
             released_at: None,
-            wake_at: Time::MAX,
-            is_ready: false,
+            entry: ScheduleEntry::new(),
             is_eventful: false,
         };
         self.connections.insert(id, Box::new(connection));
@@ -466,17 +458,15 @@ impl Host {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if std::mem::take(&mut connection.attached) {
             self.by_addresses.remove(&connection.stream.addresses());
-            self.timers.remove(&(connection.wake_at, id));
-            connection.wake_at = Time::MAX;
+            self.schedule.cancel(id, &mut connection.entry);
         }
     }
 
     fn schedule_transmission(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id)
             && connection.attached
-            && !std::mem::replace(&mut connection.is_ready, true)
         {
-            self.ready.push_back(id);
+            self.schedule.transmit_later(id, &mut connection.entry);
         }
     }
 
@@ -519,10 +509,7 @@ impl Host {
         let waits = state == ConnectionState::TimeWait && connection.stream.endpoint().is_quiet();
         if connection.attached && (waits || state == ConnectionState::Closed) {
             if waits {
-                let (snd_nxt, rcv_nxt, recent) = connection.stream.endpoint().final_numbers();
-                let addresses = connection.stream.addresses();
-                let entry = TimeWait::new(snd_nxt, rcv_nxt, recent);
-                self.counters.time_waits_evicted += self.time_waits.insert(now, addresses, entry);
+                self.counters.time_waits_evicted += self.time_waits.take_over(now, &connection.stream);
             }
             self.detach(id);
         }
@@ -535,12 +522,8 @@ impl Host {
     fn schedule_wake(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.attached) else { return };
         let patience = connection.released_at.map_or(Time::MAX, |(since, _)| since + ORPHAN_PATIENCE);
-        let at = connection.stream.next_wake(now).min(patience).max(now + Time::from_nanos(1));
-        if at < connection.wake_at {
-            self.timers.remove(&(connection.wake_at, id));
-            self.timers.insert((at, id));
-            connection.wake_at = at;
-        }
+        let at = connection.stream.next_wake(now).min(patience);
+        self.schedule.wake_by(now, at, id, &mut connection.entry);
     }
 }
 

@@ -116,6 +116,15 @@ impl Stream {
         n
     }
 
+    /// Gives a datagram of this stream that routers may fragment the next identification after `last`. Fragments of
+    /// different datagrams must differ, across connections (RFC 6864 section 4.3).
+    pub(crate) fn identify(&self, datagram: &mut [u8], last: &mut u16) {
+        if !self.fields().dont_fragment && self.addresses().ip.is_v4() {
+            *last = last.wrapping_add(1);
+            wire::set_ident(datagram, *last);
+        }
+    }
+
     /// Moves bytes received in order to the send buffer of `to`, as many as fit, and returns their number.
     pub(crate) fn pass(&mut self, to: &mut Stream) -> usize {
         if to.closed || to.endpoint.failed() {

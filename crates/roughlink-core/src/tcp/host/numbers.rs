@@ -13,7 +13,7 @@ pub(crate) struct Numbers {
     next_port: u16,
     /// Initial sequence number of all connections.
     #[cfg(test)]
-    pub(crate) fixed_iss: Option<u32>,
+    pub(super) fixed_iss: Option<u32>,
 }
 
 impl Numbers {
@@ -38,7 +38,7 @@ impl Numbers {
 
     /// Returns the first ephemeral port, in an order that depends on the destination, that is free (RFC 6056 section
     /// 3.3.3); `None` if all are in use.
-    pub(crate) fn ephemeral_port(&mut self, to: Addresses, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    pub(super) fn ephemeral_port(&mut self, to: Addresses, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let offset = self.hash(1, &Addresses { src_port: 0, ..to }) as u16;
         for _ in 0..PORTS {
             let port = FIRST_PORT + offset.wrapping_add(self.next_port) % PORTS;
@@ -65,5 +65,5 @@ impl Numbers {
 }
 
 /// Ephemeral ports (RFC 6335 section 6): 49152 to 65535.
-pub(crate) const FIRST_PORT: u16 = 49_152;
+pub(super) const FIRST_PORT: u16 = 49_152;
 const PORTS: u16 = 16_384;

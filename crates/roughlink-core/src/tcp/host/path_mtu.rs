@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 /// MTU of the path to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PathMtu {
-    pub(crate) mtu: u16,
+pub(super) struct PathMtu {
+    pub(super) mtu: u16,
     /// Set if routers may fragment datagrams, because a link of the path has an MTU below [`MIN_V4`].
-    pub(crate) fragments: bool,
+    pub(super) fragments: bool,
 }
 
 /// Path MTUs below the MTU of the interface.
@@ -29,7 +29,7 @@ impl PathMtus {
         PathMtus { interface, capacity, known: BTreeMap::new(), next_expiry: Time::MAX }
     }
 
-    pub(crate) fn get(&self, destination: IpAddr) -> PathMtu {
+    pub(super) fn get(&self, destination: IpAddr) -> PathMtu {
         let whole = PathMtu { mtu: self.interface, fragments: false };
         self.known.get(&destination).map_or(whole, |known| known.0)
     }
@@ -96,13 +96,13 @@ pub(crate) fn fit_to_mtu(tcp: &TcpConfig, mtu: u16) -> [Arc<TcpConfig>; 2] {
 }
 
 /// Least MTU of an interface, bytes: room for headers with all options, and data.
-pub(crate) const MIN_MTU: u16 = 128;
+pub(super) const MIN_MTU: u16 = 128;
 /// Lengths of IP and TCP headers without options.
 const V4_HEADERS: u32 = 40;
 const V6_HEADERS: u32 = 60;
 /// Time after which a larger MTU is tried again (RFC 8201 section 4: at least 5, by default 10 minutes).
 const LIFETIME: Time = Time::from_secs(600);
 /// Least path MTU of IPv4 (Linux `min_pmtu`): forged messages cannot make segments tiny.
-pub(crate) const MIN_V4: u16 = 552;
+pub(super) const MIN_V4: u16 = 552;
 /// Least MTU of IPv6 links (RFC 8200 section 5).
 pub(crate) const MIN_V6: u16 = 1_280;

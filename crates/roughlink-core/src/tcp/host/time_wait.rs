@@ -1,6 +1,7 @@
 //! Connections in TIME-WAIT (RFC 9293 section 3.6): small entries, which outlive the buffers of the connection.
 
 use crate::packet::{FlowId, Packet, flags};
+use crate::tcp::Stream;
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeWait {
     pub(crate) snd_nxt: u32,
-    pub(crate) rcv_nxt: u32,
+    pub(super) rcv_nxt: u32,
     /// The peer's last timestamp, if the connection used timestamps.
-    pub(crate) recent: Option<u32>,
+    pub(super) recent: Option<u32>,
     expires: Time,
     /// Time of the last answer.
     answered: Option<Time>,
 }
 
 impl TimeWait {
-    pub(crate) fn new(snd_nxt: u32, rcv_nxt: u32, recent: Option<u32>) -> Self {
+    fn new(snd_nxt: u32, rcv_nxt: u32, recent: Option<u32>) -> Self {
         TimeWait { snd_nxt, rcv_nxt, recent, expires: Time::ZERO, answered: None }
     }
 
@@ -70,12 +71,18 @@ impl TimeWaits {
         self.entries.get(addresses)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Adds a connection whose stream is in TIME-WAIT. Returns the number of entries evicted for it.
+    pub(crate) fn take_over(&mut self, now: Time, stream: &Stream) -> u64 {
+        let (snd_nxt, rcv_nxt, recent) = stream.endpoint().final_numbers();
+        self.insert(now, stream.addresses(), TimeWait::new(snd_nxt, rcv_nxt, recent))
+    }
+
     /// Adds a connection. Returns the number of entries evicted for it.
-    pub(crate) fn insert(&mut self, now: Time, addresses: Addresses, entry: TimeWait) -> u64 {
+    fn insert(&mut self, now: Time, addresses: Addresses, entry: TimeWait) -> u64 {
         self.remove(&addresses);
         let mut evicted = 0;
         while self.entries.len() >= self.capacity.max(1)
@@ -139,6 +146,6 @@ impl TimeWaits {
 }
 
 /// 2 MSL: the maximum segment lifetime is 30 s, as in Linux (`TCP_TIMEWAIT_LEN`).
-pub(crate) const TIME_WAIT: Time = Time::from_secs(60);
+pub(super) const TIME_WAIT: Time = Time::from_secs(60);
 /// Least time between two answers (Linux `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Time = Time::from_millis(500);

@@ -113,8 +113,8 @@ fn idle_connections_have_no_timers() {
     let ids: Vec<ConnectionId> = (1..=10_000).map(|port| open(&mut host, MS(u64::from(port)), port)).collect();
     events(&mut host);
     host.wake(S(20)); // entries of the handshake's timers
-    assert_eq!((sent(&mut host, S(20)).len(), host.ready.len(), host.next_wake()), (0, 0, Time::MAX));
+    assert_eq!((sent(&mut host, S(20)).len(), host.schedule.ready.len(), host.next_wake()), (0, 0, Time::MAX));
     answers(&mut host, S(21), SeenSegment { port: 77, payload: b"text", ..next() });
     assert_eq!(events(&mut host), [(ids[76], Event::Readable)]);
-    assert!(host.timers.len() <= 1);
+    assert!(host.schedule.timers.len() <= 1);
 }

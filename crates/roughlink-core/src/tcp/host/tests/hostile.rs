@@ -22,7 +22,9 @@ fn syn_flood_harms_no_connection() {
         assert_eq!(host.receive_bytes(now, &syn.bytes_between(&addresses)), Received::Consumed);
         host.wake(now);
         sent(&mut host, now);
-        assert!(host.connections().count() <= 65 && host.ready.len() <= 65 && host.timers.len() <= 65);
+        assert!(
+            host.connections().count() <= 65 && host.schedule.ready.len() <= 65 && host.schedule.timers.len() <= 65
+        );
     }
     assert_eq!(host.counters().half_open_evicted, 20_000 - 64);
     let now = S(3);
