@@ -146,16 +146,25 @@ impl Switch {
         }
         let membership = Membership::read(datagram);
         self.routers[port] |= membership == Some(Membership::Query);
-        let others = (0..self.ports.len()).filter(|&there| there != port);
-        let mut to_ports: Vec<usize> = match self.learned.get(&to) {
-            _ if membership == Some(Membership::Report) => others.filter(|&there| self.routers[there]).collect(),
-            Some(&there) if there == port => return true, // already there
-            Some(&there) => vec![there],
-            None => others.filter(|&there| self.ports[there].is_some()).collect(),
+        let Switch { ports, routers, learned, modems, .. } = self;
+        let mut forward = |there: usize| {
+            let passes = modems.pass(now, [port, there], datagram.bytes());
+            if passes {
+                network.forward(now, [port, there], datagram);
+            }
+            passes
         };
-        to_ports.retain(|&there| self.modems.pass(now, [port, there], datagram.bytes()));
-        to_ports.iter().for_each(|&there| network.forward(now, [port, there], datagram));
-        !to_ports.is_empty()
+        let others = (0..ports.len()).filter(|&there| there != port);
+        if membership == Some(Membership::Report) {
+            return others.filter(|&there| routers[there]).fold(false, |any, there| forward(there) | any);
+        }
+        match learned.get(&to) {
+            Some(&there) => there == port || forward(there), // if it is already there, it goes no further
+            None => {
+                let mut others = others.filter(|&there| ports[there].is_some()).peekable();
+                others.peek().is_none() || others.fold(false, |any, there| forward(there) | any)
+            }
+        }
     }
 
     /// Returns the bytes of `out`, which has left the network by `now`. Returns `None` if `out` waits for the host's
@@ -165,8 +174,11 @@ impl Switch {
         if !out.datagram.is_frame() && !self.modems.is_open(now, out.port) {
             return None;
         }
-        let from = addresses(&out.datagram).and_then(|(_, from)| self.learned.get(&from));
-        if from.is_some_and(|&from| !self.modems.deliver(from, out.port, bytes)) {
+        if self.modems.has_modem(out.port)
+            && let Some((_, from)) = addresses(&out.datagram)
+            && let Some(&from) = self.learned.get(&from)
+            && !self.modems.deliver(from, out.port, bytes)
+        {
             return None;
         }
         let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };

@@ -1,7 +1,7 @@
 //! Modems on charging cables and their network, the AVLN: keys, membership and management messages.
 //!
 //! A modem stands between a host and its cables. CM_SET_KEY and vendor-specific messages of the host end at the modem.
-//! All other management messages, such as those of SLAC (ISO 15118-3 annex A), cross the cables. After each
+//! Other management messages cross the cables, among them SLAC's (ISO 15118-3 annex A). After each
 //! CM_MNBC_SOUND.IND the receiving modem sends CM_ATTEN_PROFILE.IND to its host, with the attenuation of the link.
 //!
 //! All further frames need an AVLN. Two modems are members of the same AVLN if they have the same network identifier
@@ -14,7 +14,7 @@
 //! encryption, the election of a coordinator, and requests for keys.
 
 use crate::link::{Model, SharedConfig};
-use crate::scenario::{HostInterface, Scenario};
+use crate::scenario::{HostInterface, LinkSpec, Scenario};
 use crate::units::Time;
 use crate::wire::homeplug::{MacAddress, ManagementMessage, QUALCOMM, SetKey, attenuation_profile, name, types};
 use serde::Serialize;
@@ -101,9 +101,8 @@ impl Modems {
         let mut modems = vec![None; nodes.len()];
         let (mut attenuation, mut join) = (BTreeMap::new(), Time::ZERO);
         for link in &scenario.links {
-            let Model::Shared(SharedConfig::GreenPhy(config)) = &link.model else { continue };
-            let Some(db) = config.attenuation_db else { continue };
-            join = join.max(config.join);
+            let Some((db, delay)) = cable(link) else { continue };
+            join = join.max(delay);
             let ports = [link.between.0, link.between.1].map(|node| nodes.iter().position(|n| *n == node));
             let has_frames = |port: &usize| scenario.nodes[nodes[*port]].interface != HostInterface::Ip;
             for port in ports.into_iter().flatten().filter(has_frames) {
@@ -113,16 +112,14 @@ impl Modems {
                     Some(CableModem { address, host: [0xff; 6], only_cables: true, ..CableModem::default() });
             }
             if let [Some(a), Some(b)] = ports {
-                let least = attenuation.entry([a.min(b), a.max(b)]).or_insert(db);
+                let least = attenuation.entry(ordered([a, b])).or_insert(db);
                 *least = db.min(*least);
             }
         }
-        for link in &scenario.links {
-            let is_cable =
-                matches!(&link.model, Model::Shared(SharedConfig::GreenPhy(c)) if c.attenuation_db.is_some());
-            for (port, modem) in modems.iter_mut().enumerate() {
-                if let Some(modem) = modem.as_mut().filter(|_| !is_cable) {
-                    modem.only_cables &= ![link.between.0, link.between.1].contains(&nodes[port]);
+        for link in scenario.links.iter().filter(|link| cable(link).is_none()) {
+            for (modem, node) in modems.iter_mut().zip(nodes) {
+                if let Some(modem) = modem {
+                    modem.only_cables &= ![link.between.0, link.between.1].contains(node);
                 }
             }
         }
@@ -132,9 +129,8 @@ impl Modems {
     /// Receives a frame from the host at `port`. Returns true if its modem handles the frame, which then goes no
     /// further.
     pub fn receive(&mut self, now: Time, port: usize, frame: &[u8]) -> bool {
-        let (Some(modem), Some(message)) = (&mut self.modems[port], ManagementMessage::read(frame)) else {
-            return false;
-        };
+        let Some(modem) = &mut self.modems[port] else { return false };
+        let Some(message) = ManagementMessage::read(frame) else { return false };
         modem.host = message.from;
         modem.count(message.kind, 0);
         let entry = match message.kind {
@@ -172,12 +168,11 @@ impl Modems {
     }
 
     /// Notes a management message that arrives for the host at `port` from the host at `from`. Queues the attenuation
-    /// after a sound. Returns false if the frame ends at the modem: vehicles repeat CM_START_ATTEN_CHAR.IND, and modems
-    /// of Qualcomm pass on only the first of a run. pySLAC relies on this.
+    /// after a sound. Returns false if the frame ends at the modem. Vehicles repeat CM_START_ATTEN_CHAR.IND, and
+    /// Qualcomm's modems pass on only the first of a run; pySLAC relies on this.
     pub fn deliver(&mut self, from: usize, port: usize, frame: &[u8]) -> bool {
-        let (Some(modem), Some(message)) = (&mut self.modems[port], ManagementMessage::read(frame)) else {
-            return true;
-        };
+        let Some(modem) = &mut self.modems[port] else { return true };
+        let Some(message) = ManagementMessage::read(frame) else { return true };
         match message.kind {
             types::CM_SLAC_PARM => modem.announced = None,
             START_ATTEN_CHAR => {
@@ -190,7 +185,7 @@ impl Modems {
             _ => {}
         }
         modem.count(message.kind, 1);
-        let attenuation = self.attenuation.get(&[from.min(port), from.max(port)]);
+        let attenuation = self.attenuation.get(&ordered([from, port]));
         if let (Some(&db), true) = (attenuation, message.kind == types::CM_MNBC_SOUND + types::IND) {
             let entry = attenuation_profile(message.from, db);
             self.send(port, port, (1, types::CM_ATTEN_PROFILE + types::IND), &entry);
@@ -198,10 +193,15 @@ impl Modems {
         true
     }
 
+    /// Returns true if the host at `port` has a modem.
+    pub fn has_modem(&self, port: usize) -> bool {
+        self.modems[port].is_some()
+    }
+
     /// Returns true if a frame from the host at the first port passes to the host at the second; counts it otherwise.
     pub fn pass(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) -> bool {
         let is_management = || ManagementMessage::read(frame).is_some();
-        let passes = match ports.map(|port| self.modems[port].is_some()) {
+        let passes = match ports.map(|port| self.has_modem(port)) {
             [true, true] if is_management() => return self.is_connected(ports),
             [true, true] => self.is_joined(now, ports),
             _ => ports.into_iter().all(|port| self.is_open(now, port)),
@@ -241,7 +241,7 @@ impl Modems {
         self.modems.iter().enumerate().filter_map(report).collect()
     }
 
-    /// Ends the memberships of a modem, and begins those of its present key.
+    /// Ends all stays of a modem. Begins a stay with each modem that has the same key now.
     fn rejoin(&mut self, now: Time, port: usize) {
         let Some(modem) = &mut self.modems[port] else { return };
         modem.since = now;
@@ -252,15 +252,15 @@ impl Modems {
             m.from <= m.until.unwrap_or(Time::MAX)
         });
         for peer in 0..self.modems.len() {
-            let ports = [port.min(peer), port.max(peer)];
+            let ports = ordered([port, peer]);
             if self.have_same_key(ports) && self.joined.len() < MAX_JOINED {
                 self.joined.push(NetworkStay { ports, from: now + self.join, until: None });
             }
         }
     }
 
-    fn is_connected(&self, [a, b]: [usize; 2]) -> bool {
-        self.attenuation.contains_key(&[a.min(b), a.max(b)])
+    fn is_connected(&self, ports: [usize; 2]) -> bool {
+        self.attenuation.contains_key(&ordered(ports))
     }
 
     fn have_same_key(&self, ports: [usize; 2]) -> bool {
@@ -296,6 +296,17 @@ impl CableModem {
     fn count(&mut self, kind: u16, direction: usize) {
         self.messages.entry(name(kind).unwrap_or("other")).or_default()[direction] += 1;
     }
+}
+
+/// Returns the attenuation of a charging cable with modems, dB, and the time that they take to join.
+fn cable(link: &LinkSpec) -> Option<(u8, Time)> {
+    let Model::Shared(SharedConfig::GreenPhy(config)) = &link.model else { return None };
+    Some((config.attenuation_db?, config.join))
+}
+
+/// Returns the ports in the order in which pairs are stored.
+fn ordered([a, b]: [usize; 2]) -> [usize; 2] {
+    [a.min(b), a.max(b)]
 }
 
 /// Returns the entry of VS_SW_VER.CNF: success, a QCA7000, and the version as text.
