@@ -112,11 +112,11 @@ impl Gateway for RateControl {
         segment: &mut Segment,
         modem: Option<&dyn Modem>,
     ) -> SegmentVerdict {
-        let seen = self.windows.flows.observe(now, heading, segment);
+        let mut seen = self.windows.flows.observe(now, heading, segment);
         let reported = modem.filter(|_| self.windows.params.backlog == BacklogSource::Modem);
-        let modem = match (reported, &seen.flow) {
+        let modem = match (reported, seen.flow) {
             (None, Some(id)) => {
-                if self.measure(now, heading, segment, (id, seen))
+                if self.measure(now, heading, segment, &id, &mut seen)
                     && let Some(truth) = modem
                 {
                     self.error.record(self.estimate.current, truth.backlog(&id.key));
@@ -149,8 +149,11 @@ impl Gateway for RateControl {
 
 impl RateControl {
     /// Updates the estimate of the modem by an admitted segment. Returns true if it acknowledges new data.
-    fn measure(&mut self, now: Time, heading: Heading, segment: &Segment, (id, seen): (&Id, Observation)) -> bool {
+    fn measure(&mut self, now: Time, heading: Heading, segment: &Segment, id: &Id, seen: &mut Observation) -> bool {
         let Some(flow) = self.windows.flows.get_mut(id) else { return false };
+        let activated = seen.activated;
+        // A flow that became active before the estimate was known still has no window.
+        seen.activated |= flow.active && flow.state.control.is_none();
         let mss = flow.mss();
         let path = &mut flow.state.path;
         match heading {
@@ -160,7 +163,7 @@ impl RateControl {
             }
             _ => {}
         }
-        if seen.activated {
+        if activated {
             let active = self.windows.flows.iter().filter(|(_, flow)| flow.active);
             self.estimate.total = active.map(|(_, flow)| flow.state.path.backlog).sum();
         }
@@ -180,9 +183,7 @@ impl FlowWindows {
             self.follow(modem);
         }
         let Some(id) = seen.flow else { return };
-        // A flow may have become active before the estimate of the modem was known.
-        let is_new = seen.activated || self.flows.get_mut(&id).is_some_and(|f| f.active && f.state.control.is_none());
-        if let Some(modem) = modem.filter(|_| is_new) {
+        if let Some(modem) = modem.filter(|_| seen.activated) {
             self.admit(&id, modem);
         }
         if heading == Heading::Outward && seen.credible {

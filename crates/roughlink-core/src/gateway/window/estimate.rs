@@ -114,6 +114,7 @@ impl ModemEstimate {
 
     /// Processes an acknowledgment up to `ack`, in SDUs of `mss`. Returns true if it acknowledges new data.
     pub(super) fn acknowledged(&mut self, now: Time, path: &mut InwardPath, ack: u32, mss: u32) -> bool {
+        self.current = path.backlog;
         let (Some(next), Some(earlier)) = (path.next, path.acked) else { return false };
         if before(next, ack) || !before(earlier, ack) {
             return false;
