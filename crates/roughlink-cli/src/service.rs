@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -56,23 +56,14 @@ impl BoundService {
         let remote =
             metrics.map(|text| listen("--metrics", text, "metrics")).transpose()?.map(|(listener, _)| listener);
         let path = socket(kind, name);
-        if UnixStream::connect(&path).is_ok() {
-            let message = format!("a {kind} `{name}` already runs");
-            return Err(Failure::Machine(message, Some("choose another name with --as")));
-        }
-        let bind = || {
-            fs::create_dir_all(FOLDER)?;
-            // The socket of an instance that was killed remains.
-            let _ = fs::remove_file(&path);
-            let local = UnixListener::bind(&path)?;
-            fs::set_permissions(&path, Permissions::from_mode(0o660))?;
-            local.set_nonblocking(true)?;
-            Ok(local)
-        };
-        match bind() {
+        let bound = bind(&path).and_then(|local| local.set_nonblocking(true).map(|()| local));
+        match bound {
             Ok(local) => Ok(BoundService { local, path, remote }),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                let message = format!("a {kind} `{name}` already runs");
+                Err(Failure::Machine(message, Some("choose another name with --as")))
+            }
             Err(e) => {
-                let e: io::Error = e;
                 let help = (e.kind() == io::ErrorKind::PermissionDenied).then_some("run the command with sudo");
                 Err(Failure::Machine(format!("cannot create {}: {e}", path.display()), help))
             }
@@ -119,6 +110,25 @@ impl<S> StatusRequests<S> {
             let _ = request.send(status());
         }
     }
+}
+
+/// Binds a Unix socket for its owner and group. Replaces the socket of a program that was killed, but no other file.
+///
+/// # Errors
+/// Returns `AddrInUse` if a program accepts connections there.
+pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    if path.starts_with(FOLDER) {
+        fs::create_dir_all(FOLDER)?;
+    }
+    if fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    Ok(listener)
 }
 
 fn router<S: ServiceStatus>(ask: SyncSender<oneshot::Sender<S>>) -> Router {
@@ -221,7 +231,7 @@ fn socket(kind: &str, name: &str) -> PathBuf {
 }
 
 /// Folder of the sockets.
-pub(crate) const FOLDER: &str = "/run/roughlink";
+const FOLDER: &str = "/run/roughlink";
 /// Longest wait for an answer of the loop, which looks for requests every 20 ms.
 const PATIENCE: Duration = Duration::from_secs(2);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -32,19 +32,19 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
     let ability = |name, commands, what_for, missing| Ability { name, commands, what_for, missing };
     let (emulate, gateway): (&[_], &[_]) = (&["emulate"], &["gateway"]);
     vec![
-        ability("namespaces", emulate, "kernel nodes", of(&plain, NAMESPACE)),
-        ability("tun", emulate, "packets between kernel nodes and links", of(&plain, DEVICE)),
+        ability("namespaces", emulate, "kernel nodes", missing_in(&plain, NAMESPACE)),
+        ability("tun", emulate, "packets between kernel nodes and links", missing_in(&plain, DEVICE)),
         ability(
             "rootless",
             emulate,
             "kernel nodes without root",
-            of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE)),
+            missing_in(&rootless, NAMESPACE).or_else(|| missing_in(&rootless, DEVICE)),
         ),
-        ability("real_time", &["emulate", "gateway"], "SCHED_FIFO, on time under load", of(&plain, FIFO)),
-        ability("packet_socket", gateway, "run --between", of(&plain, PACKET_SOCKET)),
-        ability("netfilter_queue", gateway, "run --queue", of(&plain, QUEUE)),
-        ability("queue_rules", gateway, "run --queue --install", of(&plain, RULES)),
-        ability("confinement", gateway, "no files, few system calls", of(&plain, CONFINEMENT)),
+        ability("real_time", &["emulate", "gateway"], "SCHED_FIFO, on time under load", missing_in(&plain, FIFO)),
+        ability("packet_socket", gateway, "run --between", missing_in(&plain, PACKET_SOCKET)),
+        ability("netfilter_queue", gateway, "run --queue", missing_in(&plain, QUEUE)),
+        ability("queue_rules", gateway, "run --queue --install", missing_in(&plain, RULES)),
+        ability("confinement", gateway, "no files, few system calls", missing_in(&plain, CONFINEMENT)),
     ]
 }
 
@@ -56,7 +56,7 @@ fn tried(launcher: &Launcher, arguments: &[&str]) -> String {
 }
 
 /// Returns the error of a feature in such an output.
-fn of(said: &str, name: &str) -> Option<String> {
+fn missing_in(said: &str, name: &str) -> Option<String> {
     match said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')) {
         Some("") => None,
         Some(reason) => Some(reason.to_owned()),
@@ -78,31 +78,32 @@ pub(crate) fn probe(rootless: bool) {
         Err(_) => open_driver(),
     };
     let here = namespace.as_ref().map_or_else(|_| Namespace::here(), Namespace::try_clone);
-    let (packets, queue, rules) = match &here {
-        Ok(here) => (
-            here.within(open_packet_socket).and_then(|opened| opened),
-            Device::queue(here, UNUSED_QUEUE).map(drop),
-            // Rules of the machine itself must not change.
-            match &namespace {
-                Ok(space) => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(space).map(drop),
-                Err(_) => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
-            },
-        ),
-        Err(_) => return,
-    };
-    for (name, tried) in [
-        (NAMESPACE, namespace.map(drop)),
-        (DEVICE, device),
-        (FIFO, raise_priority()),
-        (PACKET_SOCKET, packets),
-        (QUEUE, queue),
-        (RULES, rules),
-    ] {
-        println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
+    // Rules of the machine itself must not change.
+    let rules_space = namespace.as_ref().ok().and_then(|space| space.try_clone().ok());
+    said(NAMESPACE, namespace.map(drop));
+    said(DEVICE, device);
+    if rootless {
+        return;
     }
+    said(FIFO, raise_priority());
+    let Ok(here) = here else { return };
+    said(PACKET_SOCKET, here.within(open_packet_socket).and_then(|opened| opened));
+    said(QUEUE, Device::queue(&here, UNUSED_QUEUE).map(drop));
+    said(
+        RULES,
+        match rules_space {
+            Some(space) => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(&space).map(drop),
+            None => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
+        },
+    );
     // Last, because it cannot be undone.
     let missing = confine("nobody", KeptRight::Nothing).unwrap_or_else(|e| vec![e.with_cause()]);
     println!("{CONFINEMENT}={}", missing.join("; ").replace('\n', " "));
+}
+
+/// Prints the error of a feature, or nothing after its name.
+fn said(name: &str, tried: Result<(), HostError>) {
+    println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
 }
 
 fn open_packet_socket() -> Result<(), HostError> {

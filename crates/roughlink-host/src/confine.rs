@@ -15,9 +15,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 
 /// Capability that a confined program keeps.
@@ -52,15 +51,14 @@ pub fn confine(user: &str, kept: KeptRight) -> Result<Vec<String>, HostError> {
     Ok([without_files()?, with_few_calls()?].into_iter().flatten().collect())
 }
 
-/// Lets the members of a group read and write a file, and nobody else but its owner.
+/// Gives a file to a group, whose members then have the file's group permissions.
 ///
 /// # Errors
 /// Returns an error if there is no such group, or if this user may not give it the file.
 pub fn share_with_group(file: &Path, group: &str) -> io::Result<()> {
     let group = Group::from_name(group)?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("unknown group `{group}`")))?;
-    chown(file, None, Some(group.gid.as_raw()))?;
-    fs::set_permissions(file, Permissions::from_mode(0o660))
+    chown(file, None, Some(group.gid.as_raw()))
 }
 
 fn become_user(name: &str, keep: &CapsHashSet) -> Result<(), HostError> {

@@ -1,7 +1,7 @@
 //! Ethernet switch between the devices of hosts with layer `ethernet` and the ports of the network.
 //!
-//! All hosts with this layer share one Ethernet, as far as links connect them. The switch learns behind which port an
-//! address is. A frame with a known destination goes byte for byte to that port. The switch floods all other frames,
+//! All hosts with this layer share one Ethernet, as far as links connect them. The switch learns the port of each
+//! address. A frame with a known destination goes byte for byte to that port. The switch floods all other frames,
 //! including broadcast and multicast, to all other ports of the Ethernet: one copy per port, in the order of the ports.
 //! Nodes between the hosts are not stations of this Ethernet. Between the hosts the switch answers no requests and
 //! forwards all frames, even link-local control frames, with one exception: a kernel node receives IGMP and MLD

@@ -2,24 +2,13 @@
 
 use crate::error::{HostError, Operation};
 use serde::de::DeserializeOwned;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::io::{self, Write as _};
+use std::process::{Command, Output, Stdio};
 
 /// Executes commands line by line, up to the first that fails.
 pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     let text = lines.join("\n") + "\n";
-    let run = || {
-        let mut child = Command::new("ip")
-            .args(["-batch", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        // Ignore the error: if `ip` stops reading, its output contains the reason.
-        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
-        child.wait_with_output()
-    };
-    let out = run().map_err(HostError::io(Operation::RunIp))?;
+    let out = feed(Command::new("ip").args(["-batch", "-"]), &text).map_err(HostError::io(Operation::RunIp))?;
     if out.status.success() {
         return Ok(());
     }
@@ -28,6 +17,14 @@ pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
     let line = line.and_then(|n| lines.get(n.checked_sub(1)?)).map_or("", String::as_str);
     let first = said.lines().next().unwrap_or("no reason given");
     Err(HostError::Ip { said: format!("{first} (`{line}`)") })
+}
+
+/// Runs a command with `text` as its input.
+pub(crate) fn feed(command: &mut Command, text: &str) -> io::Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    // Ignore the error: if the command stops reading, its output contains the reason.
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
+    child.wait_with_output()
 }
 
 /// Returns the objects that `ip -j` prints; none if it fails.

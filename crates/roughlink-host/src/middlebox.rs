@@ -70,6 +70,7 @@ impl PathDevices {
         let devices = [Device::queue(namespace, outward)?, Device::queue(namespace, inward)?];
         Ok(PathDevices { devices, framing: Framing::Ip, mtu: ETHERNET_MTU })
     }
+
     /// Returns the largest size of IP packets, bytes; at queues the MTU of Ethernet, since routes may change.
     pub fn mtu(&self) -> u16 {
         self.mtu
@@ -146,7 +147,6 @@ pub struct GatewayOnPath {
     /// The gateway.
     pub gateway: Box<dyn Gateway>,
     frames: FrameGateway,
-    dry_run: bool,
 }
 
 impl GatewayOnPath {
@@ -154,7 +154,7 @@ impl GatewayOnPath {
     /// packet is changed, dropped or sent.
     pub fn new(gateway: Box<dyn Gateway>, framing: Framing, dry_run: bool) -> Self {
         let frames = FrameGateway::new(framing);
-        GatewayOnPath { gateway, frames: if dry_run { frames.dry_run() } else { frames }, dry_run }
+        GatewayOnPath { gateway, frames: if dry_run { frames.dry_run() } else { frames } }
     }
 
     /// Returns the counters of packets.
@@ -168,7 +168,9 @@ impl Middlebox for GatewayOnPath {
         let changed = self.frames.counters.rewritten;
         match self.frames.receive(&mut *self.gateway, now, heading, datagram, None) {
             SegmentVerdict::Drop => Passage::Stopped,
-            SegmentVerdict::Accept if self.frames.counters.rewritten > changed && !self.dry_run => Passage::Changed,
+            SegmentVerdict::Accept if self.frames.counters.rewritten > changed && !self.frames.is_dry_run() => {
+                Passage::Changed
+            }
             SegmentVerdict::Accept => Passage::Unchanged,
         }
     }

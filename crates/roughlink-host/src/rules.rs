@@ -7,11 +7,12 @@
 
 use crate::cleanup::CleanupPlan;
 use crate::error::{HostError, Operation};
+use crate::ip::feed;
 use crate::namespace::Namespace;
 use crate::nfqueue::MARK;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::{Command, Output, Stdio};
 
 /// Rules for the two queues of a middlebox.
@@ -39,9 +40,9 @@ impl QueueRules {
     /// Returns an error if neither nftables nor iptables can queue packets.
     pub fn install(&self, namespace: &Namespace) -> Result<CleanupPlan, HostError> {
         namespace.within(|| {
-            removal(self.queue, |_| true).execute();
+            removal(self.queue).execute();
             let first = match nft(&self.table()) {
-                Ok(()) => return Ok(removal(self.queue, |program| program == "nft")),
+                Ok(()) => return Ok(CleanupPlan { commands: vec![table_removal(self.queue)], files: Vec::new() }),
                 Err(reason) => reason,
             };
             let commands = self.commands();
@@ -110,12 +111,10 @@ pub struct LeftoverRules {
 
 /// Returns the rules of ended middleboxes in the namespace of the calling thread.
 pub fn leftover_rules() -> Vec<LeftoverRules> {
-    let listed = [vec!["nft", "list", "tables"], vec!["iptables-save", "-t", "mangle"]].into_iter().chain([vec![
-        "ip6tables-save",
-        "-t",
-        "mangle",
-    ]]);
-    let texts = listed.filter_map(|words| output(&words).ok()).map(|out| String::from_utf8_lossy(&out).into_owned());
+    let nft = ["nft", "list", "tables"];
+    let saved = ["iptables-save", "ip6tables-save"].map(|program| [program, "-t", "mangle"]);
+    let texts = [nft].into_iter().chain(saved).filter_map(|words| output(&words).ok());
+    let texts = texts.map(|out| String::from_utf8_lossy(&out).into_owned());
     let all: BTreeSet<u16> = texts.flat_map(|text| named(&text)).collect();
     let readers = fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue").unwrap_or_default();
     let read: BTreeSet<u16> = readers.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
@@ -128,7 +127,7 @@ impl LeftoverRules {
     /// # Errors
     /// Returns an error if rules remain.
     pub fn remove(&self) -> Result<(), HostError> {
-        removal(self.queue, |_| true).execute();
+        removal(self.queue).execute();
         match leftover_rules().contains(self) {
             true => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
             false => Ok(()),
@@ -136,13 +135,10 @@ impl LeftoverRules {
     }
 }
 
-/// Returns commands that remove all rules of a queue that these programs list now.
-fn removal(queue: u16, by: impl Fn(&str) -> bool) -> CleanupPlan {
-    let mut commands = Vec::new();
-    if by("nft") {
-        commands.push(["nft", "delete", "table", "inet", &name(queue)].map(str::to_owned).to_vec());
-    }
-    for program in ["iptables", "ip6tables"].into_iter().filter(|program| by(program)) {
+/// Returns commands that remove all rules of a queue that exist now.
+fn removal(queue: u16) -> CleanupPlan {
+    let mut commands = vec![table_removal(queue)];
+    for program in ["iptables", "ip6tables"] {
         let listed = output(&[&format!("{program}-save"), "-t", "mangle"]).unwrap_or_default();
         let listed = String::from_utf8_lossy(&listed).into_owned();
         let ours = listed.lines().filter(|line| line.starts_with("-A ") && named(line).contains(&queue));
@@ -152,6 +148,11 @@ fn removal(queue: u16, by: impl Fn(&str) -> bool) -> CleanupPlan {
         }));
     }
     CleanupPlan { commands, files: Vec::new() }
+}
+
+/// Returns the command that removes the table of nftables.
+fn table_removal(queue: u16) -> Vec<String> {
+    ["nft", "delete", "table", "inet", &name(queue)].map(str::to_owned).to_vec()
 }
 
 /// Returns the command that deletes the rule that `words` appends.
@@ -172,15 +173,7 @@ fn named(text: &str) -> Vec<u16> {
 
 /// Replaces the rules of nftables.
 fn nft(table: &str) -> Result<(), String> {
-    let start = || {
-        let mut command = Command::new("nft");
-        let child = command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = child.spawn()?;
-        // Ignore the error: if `nft` stops reading, its output contains the reason.
-        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(table.as_bytes()));
-        child.wait_with_output()
-    };
-    said("nft", start())
+    said("nft", feed(Command::new("nft").args(["-f", "-"]), table))
 }
 
 fn run(words: &[String]) -> Result<(), String> {

@@ -12,7 +12,7 @@ use super::kernel::CoverageSwitch;
 use super::run::source;
 use crate::args::agent::AgentArgs;
 use crate::failure::{Failure, print, print_stderr};
-use crate::service::FOLDER;
+use crate::service::bind;
 use crate::signals::on_stop;
 use crate::unit::{command_line, joined};
 use roughlink_core::cc::LinkEvent;
@@ -22,9 +22,8 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use sources::Observed;
 use state::KnownLink;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -162,25 +161,16 @@ struct Socket {
 impl Socket {
     fn bind(args: &AgentArgs) -> Result<Self, Failure> {
         let path = args.socket.clone();
-        if UnixStream::connect(&path).is_ok() {
-            let message = format!("another agent reports at {}", path.display());
-            return Err(Failure::Machine(message, Some("name another socket with --socket")));
-        }
-        let bind = || -> io::Result<UnixListener> {
-            if path.starts_with(FOLDER) {
-                fs::create_dir_all(FOLDER)?;
-            }
-            // Replace the socket of an agent that was killed, but no other file.
-            if fs::symlink_metadata(&path).is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type())) {
-                fs::remove_file(&path)?;
-            }
-            let listener = UnixListener::bind(&path)?;
-            fs::set_permissions(&path, Permissions::from_mode(0o660))?;
+        let bound = bind(&path).and_then(|listener| {
             args.group.iter().try_for_each(|group| share_with_group(&path, group))?;
             Ok(listener)
-        };
-        match bind() {
+        });
+        match bound {
             Ok(listener) => Ok(Socket { listener, path }),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                let message = format!("another agent reports at {}", path.display());
+                Err(Failure::Machine(message, Some("name another socket with --socket")))
+            }
             Err(e) => {
                 let message = format!("cannot report at {}: {e}", path.display());
                 Err(Failure::Machine(message, Some("run the command with sudo, or name another socket with --socket")))

@@ -1,6 +1,8 @@
 //! `roughlink gateway`
 
 #[cfg(target_os = "linux")]
+mod element;
+#[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
 mod status;
@@ -69,13 +71,13 @@ pub(crate) fn kinds() -> impl Iterator<Item = ListedKind> {
 pub(crate) fn rows(kind: &ListedKind) -> Vec<[String; 3]> {
     let schema = &kind.schema;
     let mut rows = Vec::new();
-    for (key, value) in kind.parameters.clone() {
-        let known = &schema["properties"][&key];
+    for (key, value) in &kind.parameters {
+        let known = &schema["properties"][key];
         match value {
             toml::Value::Table(inner) if !inner.is_empty() => {
                 let of = definition(known, schema);
                 for (name, value) in inner {
-                    rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][&name], schema)]);
+                    rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][name], schema)]);
                 }
             }
             value => rows.push([key.clone(), value.to_string(), meaning(known, schema)]),

@@ -3,8 +3,8 @@
 //! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
 //! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
 //! Checksums must be complete, not left for the network card. The adapter does not verify them: a wrong one stays
-//! wrong. It makes windows only smaller, and does not change windows of signed and multipath segments, even if the
-//! gateway requests it.
+//! wrong. The adapter refuses two requests of a gateway: larger windows, and any change of signed and multipath
+//! segments.
 //!
 //! A table of conversations numbers the flows for the gateway. Of each phase it has at most [`MAX_CONVERSATIONS`]; the
 //! gateway knows a conversation that was forgotten and returns as a new flow.
@@ -121,6 +121,11 @@ impl FrameGateway {
     #[must_use]
     pub fn dry_run(self) -> Self {
         FrameGateway { dry_run: true, ..self }
+    }
+
+    /// Returns true if the decisions of the gateway are only counted.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Parses bytes of this kind.

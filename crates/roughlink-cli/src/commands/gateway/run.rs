@@ -1,7 +1,7 @@
 //! `roughlink gateway run`, `check` and `stat`: gateways on real packets.
 
-use super::kinds;
-use super::status::{AgentState, GatewayStatus, HEADING, InstanceFacts};
+use super::element::CheckedGateway;
+use super::status::{AgentState, GatewayStatus, HEADING};
 use crate::args::ListArgs;
 use crate::args::gateway::{GatewayRun, GatewayStat};
 use crate::commands::emulate::{INSIDE, failure};
@@ -10,16 +10,10 @@ use crate::service::{self, BoundService, Watchdog};
 use crate::show;
 use crate::signals::on_stop;
 use crate::unit::{command_line, joined};
-use roughlink_core::gateway::{Gateway, GatewayError, Heading, RegisteredGateway, kind};
-use roughlink_core::pep::{self, PepError, Proxy, ProxyConfig};
-use roughlink_core::units::Time;
-use roughlink_core::wire::Datagram;
 use roughlink_host::{
-    Cleanup, CoverageSource, GatewayOnPath, KeptRight, Launcher, Middlebox, Namespace, PacketPath, Passage,
-    PathDevices, QueueRules, abilities, confine,
+    Cleanup, CoverageSource, KeptRight, Launcher, Namespace, PacketPath, PathDevices, QueueRules, abilities, confine,
 };
 use roughlink_lab::error::LabError;
-use roughlink_lab::nearest;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -57,7 +51,7 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     };
     plan.files.push(service.path().to_owned());
     let _cleanup = Cleanup::start(&Launcher::new(INSIDE), &plan).map_err(failure)?;
-    let about = kind.about(args, name);
+    let about = kind.about(args, name, described(args));
     let mut element = kind.element(&place, args.dry_run)?;
     let kept = if args.queue.is_some() { KeptRight::NetworkAdministration } else { KeptRight::Nothing };
     for missing in confine(&args.user, kept).map_err(failure)? {
@@ -68,200 +62,21 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     let mut path = PacketPath::start(place);
     let mut watchdog = Watchdog::ready();
     while !stop.load(Ordering::Relaxed) {
-        let now = path.turn(&mut element).map_err(|e| failure(e.into()))?;
-        if let RunningElement::Gateway(gateway) = &mut element {
-            coverage.iter().flat_map(CoverageSource::events).for_each(|event| gateway.gateway.on_link(now, &event));
-        }
-        path.send(now, &mut element);
-        requests.answer(|| status(&about, &path, &here, &element, coverage.as_ref()));
+        let now = path.turn(&mut *element).map_err(|e| failure(e.into()))?;
+        coverage.iter().flat_map(CoverageSource::events).for_each(|event| element.on_link(now, &event));
+        path.send(now, &mut *element);
+        requests.answer(|| {
+            let agent = coverage.as_ref().map(AgentState::of);
+            let mut status = GatewayStatus::new(&about, path.packets().counters(), path.missed(&here), agent);
+            element.complete(&mut status);
+            status
+        });
         watchdog.alive(now);
     }
-    if let RunningElement::Proxy(proxy) = &mut element {
-        let now = path.packets().now();
-        proxy.reset_all(now);
-        path.send(now, &mut element);
-    }
+    let now = path.packets().now();
+    element.end(now);
+    path.send(now, &mut *element);
     Err(Failure::Interrupted(format!("`{name}` ended after {}", element.summary())))
-}
-
-/// What to run, checked.
-enum CheckedGateway {
-    Registered(&'static RegisteredGateway, Box<dyn Gateway>, toml::Table),
-    Proxy(pep::ProxyParams),
-}
-
-/// Element on the path.
-enum RunningElement {
-    Gateway(Box<GatewayOnPath>),
-    Proxy(Box<Proxy>),
-}
-
-impl CheckedGateway {
-    /// Builds the gateway, or reads the parameters of the proxy.
-    fn new(args: &GatewayRun) -> Result<Self, Failure> {
-        let given = parameters(args)?;
-        let refused = |message: String, unknown: Option<(&str, &[String])>| {
-            let help = match unknown {
-                Some((key, known)) => nearest::suggest(key, "expected", known.iter().map(String::as_str)),
-                None => "`roughlink gateway list` explains the parameters".into(),
-            };
-            Failure::from(LabError::Usage { message, help })
-        };
-        if args.gateway == pep::NAME {
-            return pep::ProxyParams::from_table(&given).map(CheckedGateway::Proxy).map_err(|e| {
-                let unknown = match &e {
-                    PepError::UnknownParameter { key, known } => Some((key.as_str(), &known[..])),
-                    _ => None,
-                };
-                refused(e.to_string(), unknown)
-            });
-        }
-        let entry = kind(&args.gateway).map_err(|_| LabError::NotFound {
-            what: "gateway",
-            name: args.gateway.clone(),
-            help: nearest::suggest(&args.gateway, "expected", kinds().map(|kind| kind.name).collect::<Vec<_>>()),
-        })?;
-        let gateway = entry.build(&given).map_err(|e| {
-            let unknown = match &e {
-                GatewayError::UnknownParameter { key, known, .. } => Some((key.as_str(), &known[..])),
-                _ => None,
-            };
-            refused(e.to_string(), unknown)
-        })?;
-        let mut parameters = entry.parameters();
-        parameters.extend(given);
-        Ok(CheckedGateway::Registered(entry, gateway, parameters))
-    }
-
-    /// Checks that the options suit the gateway.
-    fn check(&self, args: &GatewayRun) -> Result<(), LabError> {
-        let usage = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
-        match self {
-            CheckedGateway::Registered(entry, ..) if entry.needs_coverage && args.coverage.is_none() => usage(
-                format!("`{}` needs reports of coverage: without them it changes nothing", entry.name),
-                "name the socket of the agent, such as --coverage /run/roughlink/coverage.sock",
-            ),
-            CheckedGateway::Proxy(_) if args.dry_run => usage(
-                format!("--dry-run: `{}` ends connections, so it cannot only watch", pep::NAME),
-                "estimate its effect in a simulation: `roughlink run satellite-pep`",
-            ),
-            CheckedGateway::Proxy(_) if args.queue.is_some() && args.install && args.inside.is_none() => usage(
-                format!("`{}` serves other hosts", pep::NAME),
-                "name the device before these hosts, such as --inside eth1",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    fn about(&self, args: &GatewayRun, name: &str) -> InstanceFacts {
-        let (parameters, estimates) = match self {
-            CheckedGateway::Registered(entry, _, parameters) => (parameters.clone(), entry.needs_modem),
-            CheckedGateway::Proxy(params) => (params.to_table(), false),
-        };
-        InstanceFacts {
-            name: name.to_owned(),
-            gateway: args.gateway.clone(),
-            parameters,
-            place: described(args),
-            process: std::process::id(),
-            dry_run: args.dry_run,
-            backlog: estimates.then(|| "estimated from forwarded and acknowledged bytes".to_owned()),
-        }
-    }
-
-    fn element(self, place: &PathDevices, dry_run: bool) -> Result<RunningElement, Failure> {
-        match self {
-            CheckedGateway::Registered(_, gateway, _) => {
-                Ok(RunningElement::Gateway(Box::new(GatewayOnPath::new(gateway, place.framing(), dry_run))))
-            }
-            CheckedGateway::Proxy(params) => {
-                let mut secret = [0; 16];
-                getrandom::fill(&mut secret)
-                    .map_err(|e| Failure::Machine(format!("cannot get random numbers: {e}"), None))?;
-                let secret = u128::from_ne_bytes(secret);
-                let config = ProxyConfig { params, over: Heading::Outward, mtu: place.mtu(), secret };
-                let proxy = Proxy::new(config).map_err(|e| LabError::Usage {
-                    message: e.to_string(),
-                    help: "`roughlink gateway list` explains the parameters".into(),
-                })?;
-                Ok(RunningElement::Proxy(Box::new(proxy)))
-            }
-        }
-    }
-}
-
-impl RunningElement {
-    fn middlebox(&mut self) -> &mut dyn Middlebox {
-        match self {
-            RunningElement::Gateway(gateway) => &mut **gateway,
-            RunningElement::Proxy(proxy) => &mut **proxy,
-        }
-    }
-
-    fn summary(&self) -> String {
-        match self {
-            RunningElement::Gateway(gateway) => {
-                let counts = gateway.counters();
-                format!("{} TCP segments, {} of them with a reduced window", counts.segments, counts.rewritten)
-            }
-            RunningElement::Proxy(proxy) => format!("{} connections", proxy.counters().opened),
-        }
-    }
-}
-
-impl Middlebox for RunningElement {
-    fn receive(&mut self, now: Time, heading: Heading, datagram: &mut Datagram<&mut [u8]>) -> Passage {
-        self.middlebox().receive(now, heading, datagram)
-    }
-    fn transmit(&mut self, now: Time, bytes: &mut Vec<u8>) -> Option<Heading> {
-        self.middlebox().transmit(now, bytes)
-    }
-    fn wake(&mut self, now: Time) {
-        self.middlebox().wake(now);
-    }
-    fn next_wake(&self) -> Time {
-        match self {
-            RunningElement::Gateway(gateway) => gateway.next_wake(),
-            RunningElement::Proxy(proxy) => Middlebox::next_wake(&**proxy),
-        }
-    }
-}
-
-fn status(
-    about: &InstanceFacts,
-    path: &PacketPath,
-    here: &Namespace,
-    element: &RunningElement,
-    coverage: Option<&CoverageSource>,
-) -> GatewayStatus {
-    let packets = &path.packets().counters();
-    let missed = path.missed(here);
-    match element {
-        RunningElement::Gateway(gateway) => {
-            let agent = coverage.map(|c| if c.is_connected() { AgentState::Connected } else { AgentState::Lost });
-            let stats = gateway.gateway.stats(None);
-            GatewayStatus::of_gateway(about, packets, agent, (gateway.counters(), missed), &stats)
-        }
-        RunningElement::Proxy(proxy) => GatewayStatus::of_proxy(about, packets, missed, proxy),
-    }
-}
-
-/// Parses the parameters; words need no quotes.
-fn parameters(args: &GatewayRun) -> Result<toml::Table, LabError> {
-    let mut text = String::new();
-    for (key, value) in &args.parameters {
-        let line = [format!("{key} = {value}"), format!("{key} = {}", json!(value))];
-        let line = line.into_iter().find(|line| line.parse::<toml::Table>().is_ok());
-        text += &line.ok_or_else(|| LabError::Usage {
-            message: format!("--set {key}={value}: not a parameter"),
-            help: "write KEY=VALUE, such as floor=3".into(),
-        })?;
-        text.push('\n');
-    }
-    text.parse().map_err(|e: toml::de::Error| LabError::Usage {
-        message: format!("invalid parameters: {}", e.message()),
-        help: "set each parameter once".into(),
-    })
 }
 
 fn described(args: &GatewayRun) -> String {

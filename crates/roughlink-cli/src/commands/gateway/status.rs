@@ -8,9 +8,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use roughlink_core::gateway::bytes::FrameCounters;
 use roughlink_core::gateway::flows::{FlowPhase, FlowTableCounters};
-use roughlink_core::gateway::{FlowStats, Heading, Stats};
-use roughlink_core::pep::{Proxy, ProxyConnection, ProxyCounters};
-use roughlink_host::{Lateness, LoopCounters};
+use roughlink_core::gateway::{FlowStats, Heading};
+use roughlink_core::pep::{ProxyConnection, ProxyCounters};
+use roughlink_host::{CoverageSource, Lateness, LoopCounters};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -55,6 +55,12 @@ pub(super) struct InstanceFacts {
 pub(super) enum AgentState {
     Connected,
     Lost,
+}
+
+impl AgentState {
+    pub(super) fn of(source: &CoverageSource) -> Self {
+        if source.is_connected() { AgentState::Connected } else { AgentState::Lost }
+    }
 }
 
 /// Counters of packets.
@@ -149,34 +155,20 @@ impl From<&FlowStats> for ListedConnection {
 }
 
 impl GatewayStatus {
-    pub(super) fn of_gateway(
-        about: &InstanceFacts,
-        packets: &LoopCounters,
-        agent: Option<AgentState>,
-        (frames, missed): (FrameCounters, u64),
-        stats: &Stats,
-    ) -> Self {
+    /// Creates the status of an instance; the element on the path adds its part.
+    pub(super) fn new(about: &InstanceFacts, packets: LoopCounters, missed: u64, agent: Option<AgentState>) -> Self {
+        let LoopCounters { refused, oversized, .. } = packets;
         GatewayStatus {
             about: about.clone(),
             elapsed_s: packets.elapsed.as_secs_f64(),
             cpu_s: packets.effort.ran.as_secs_f64(),
             agent,
-            packets: PacketCounts { frames, refused: packets.refused, oversized: packets.oversized, missed },
+            packets: PacketCounts { frames: FrameCounters::default(), refused, oversized, missed },
             waited_us: packets.waited,
             held_us: packets.lateness,
-            table: Some(stats.counters),
-            proxy: None,
-            connections: stats.flows.iter().map(ListedConnection::from).collect(),
-        }
-    }
-
-    pub(super) fn of_proxy(about: &InstanceFacts, packets: &LoopCounters, missed: u64, proxy: &Proxy) -> Self {
-        let stats = Stats::default();
-        GatewayStatus {
             table: None,
-            proxy: Some(proxy.counters()),
-            connections: proxy.connections().map(ListedConnection::from).collect(),
-            ..GatewayStatus::of_gateway(about, packets, None, (FrameCounters::default(), missed), &stats)
+            proxy: None,
+            connections: Vec::new(),
         }
     }
 

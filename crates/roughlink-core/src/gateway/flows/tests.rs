@@ -167,7 +167,7 @@ fn reused_ports_start_a_new_flow() {
     assert_eq!(stats(&mut b).counters.replaced, 1);
 }
 
-/// Both ends send a SYN, and each answers that of the other: one flow, which keeps its window.
+/// Two SYNs that cross belong to one flow, which keeps its window.
 #[test]
 fn simultaneous_open_is_one_flow() {
     let mut b = bench();
