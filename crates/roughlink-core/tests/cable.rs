@@ -287,6 +287,23 @@ fn links_of_a_cable_share_its_medium_but_not_its_classes() {
 }
 
 #[test]
+fn timelines_unplug_the_cable() {
+    let s = Time::from_secs;
+    let periods = |changes: &str| cable(&format!("timeline = [{changes}]")).unplugged;
+    let [first, then] = ["{ at = \"1 s\", up = false, for = \"2 s\" }", "{ at = \"5 s\", up = false }"];
+    let last = "{ at = \"9 s\", up = true }";
+    assert_eq!(periods(first), [[[s(1), s(3)]]]);
+    assert_eq!(periods(&format!("{first}, {then}, {last}")), [[[s(1), s(3)], [s(5), s(9)]]]);
+    assert_eq!(periods(&format!("{then}, {{ at = \"6 s\", up = false }}")), [[[s(5), Time::MAX]]]);
+    assert_eq!(periods(last), [[[Time::ZERO; 2]; 0]]);
+    // Links of a cable are unplugged one by one.
+    let three = THREE.replacen("class", "timeline = [{ at = \"1 s\", up = false }]\nclass", 1);
+    let all = read(&three);
+    assert_eq!(config(&all, 0).unplugged, [vec![], vec![], vec![[s(1), Time::MAX]]]);
+    assert_eq!(config(&all, 2).unplugged, [[[s(1), Time::MAX]]]);
+}
+
+#[test]
 fn flow_class_overrides_that_of_the_link() {
     let of = |text: &str| read(text).flows[0].priority;
     assert_eq!(of(THREE), None);
@@ -305,6 +322,11 @@ const FAULTS: &[(&str, &str)] = &[
         "mac = { max_pbs = 6, slot = \"0 s\", cifs = \"2 min\", transmissions = 0, frame_overhead = \"2 kB\" }",
     ),
     ("more blocks than the mode of the profile has air time for", "profile = \"hpgp-std\"\nmac = { max_pbs = 5 }"),
+    ("a timeline of a pipe", "timeline = [{ at = \"1 s\", rate = \"1 Mbit/s\" }]"),
+    (
+        "plugs out of order",
+        "timeline = [{ at = \"2 s\", up = true, for = \"1 s\" }, { at = \"1 s\", up = false }, { at = \"3 s\" }]",
+    ),
     ("a beacon without end", "mac = { beacon = \"39 ms\" }"),
     ("mains of bits", "mac = { mains = \"50 bit/s\" }"),
     (

@@ -10,7 +10,7 @@ use roughlink_core::scenario::LinkSpec;
 use std::collections::BTreeMap;
 
 /// Joins links of the same cable: they share the medium that the first of them describes. On a Green PHY cable each
-/// link has its own classes and attenuation, on an HD-PLC cable its own rate and noise.
+/// link has its own classes, attenuation and timeline, on an HD-PLC cable its own rate and noise.
 pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &mut Problems) {
     let mut cables: BTreeMap<String, usize> = BTreeMap::new();
     for i in 0..links.len() {
@@ -46,10 +46,17 @@ pub(super) fn cables(written: &[At<TomlLink>], links: &mut [LinkSpec], report: &
                 let classes = std::mem::take(&mut own.classes);
                 let ports = std::mem::take(&mut shared.classes);
                 let attenuation = std::mem::replace(&mut own.attenuation_db, shared.attenuation_db);
+                let unplugged = std::mem::take(&mut own.unplugged);
+                let periods = std::mem::take(&mut shared.unplugged);
                 let alike = own == shared;
                 *own = shared.clone();
                 own.attenuation_db = attenuation;
-                shared.classes = ports;
+                own.unplugged = unplugged.clone();
+                (shared.classes, shared.unplugged) = (ports, periods);
+                if !unplugged.is_empty() {
+                    shared.unplugged.resize(pair, Vec::new());
+                    shared.unplugged.extend(unplugged);
+                }
                 if !classes.is_empty() {
                     shared.classes.resize(2 * pair, PriorityClass::Ca1);
                     shared.classes.extend(classes);

@@ -26,12 +26,30 @@ pub(super) struct TomlGreenPhy {
     /// Attenuation between the two modems, from 0 dB to 100 dB. If set, modems in emulations answer management messages
     /// (SLAC), and other frames pass only between modems with the same key.
     pub attenuation: Option<Leaf<Decibel>>,
+    /// Times at which the cable is unplugged and plugged in, in order; plugged in at first. Modems with keys leave their
+    /// network at once and join it again `mac.join` later.
+    pub timeline: Option<Vec<At<TomlPlug>>>,
     /// Parameters of medium access.
     pub mac: Option<Box<At<StructKeys<GreenPhyConfig>>>>,
     /// Keys of the shared medium.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub medium: TomlMedium,
+}
+
+/// Change of a charging cable.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TomlPlug {
+    /// Time of the change.
+    #[schemars(with = "Leaf<Time>", example = "30 s")]
+    pub at: Option<Leaf<Time>>,
+    /// Duration, after which the cable is plugged in again; until the next change if absent. Only with `up = false`.
+    #[serde(rename = "for")]
+    pub lasts: Option<Leaf<Time>>,
+    /// `false` if the cable is unplugged, `true` if it is plugged in.
+    #[schemars(with = "Leaf<bool>")]
+    pub up: Option<Leaf<bool>>,
 }
 
 /// A set of values for a shared medium.
@@ -81,6 +99,7 @@ impl TomlGreenPhy {
             }
             None => {}
         }
+        c.unplugged = self.timeline.iter().map(|changes| unplugged(changes, report)).collect();
         c.classes = report.read(&self.class).map_or(Vec::new(), Vec::from);
         if c.host_queue == 0 && c.modem_ring == 0 {
             let problem = Problem::new("`queue` and `modem_ring` must not both be 0: stations would send nothing");
@@ -91,6 +110,36 @@ impl TomlGreenPhy {
         c.noise = air(noise, c.noise.clone(), c.payload_air(1), load, report);
         c
     }
+}
+
+/// Returns the periods in which a cable is unplugged.
+fn unplugged(changes: &[At<TomlPlug>], report: &mut Problems) -> Vec<[Time; 2]> {
+    let mut periods: Vec<[Time; 2]> = Vec::new();
+    let mut before: Option<Time> = None;
+    for At { span: here, value: c } in changes {
+        let (at, lasts) = (report.read(&c.at).unwrap_or_default(), report.read(&c.lasts));
+        let Some(up) = report.read(&c.up) else {
+            let problem = Problem::new("this change of the cable has no `up`").at(here.clone(), "");
+            report.error(problem.help("write up = false to unplug the cable, or up = true to plug it in"));
+            continue;
+        };
+        if let Some(last) = before.filter(|last| *last > at) {
+            let problem = Problem::new(format!("the timeline goes back in time, from {last} to {at}"));
+            report.error(problem.at(span(&c.at), "").help("sort the changes, and let each end before the next begins"));
+        }
+        if up && lasts.is_some() {
+            let problem = Problem::new("`for` needs `up = false`").at(span(&c.lasts), "");
+            report.error(problem.help("remove it: the cable stays plugged in until the next change"));
+        }
+        let open = periods.last_mut().filter(|period| period[1] == Time::MAX);
+        match (up, open) {
+            (true, Some(period)) => period[1] = at,
+            (true, None) | (false, Some(_)) => {}
+            (false, None) => periods.push([at, lasts.map_or(Time::MAX, |lasts| at + lasts)]),
+        }
+        before = Some(at + lasts.unwrap_or_default());
+    }
+    periods
 }
 
 /// Overrides the profile's values with the keys of `mac`.

@@ -106,6 +106,10 @@ pub struct GreenPhyConfig {
     /// `None`.
     #[serde(skip)]
     pub attenuation_db: Option<u8>,
+    /// Periods in which the cable of each pair is unplugged, from and until, in order. Pairs beyond the list stay
+    /// plugged in. Default empty.
+    #[serde(skip)]
+    pub unplugged: Vec<Vec<[Time; 2]>>,
 }
 
 /// ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, sent in several copies.
@@ -174,6 +178,7 @@ impl GreenPhyConfig {
             robust_share: 0.2,        // assumption
             join: Time::from_secs(2), // assumption
             attenuation_db: None,
+            unplugged: Vec::new(),
         }
     }
 
@@ -223,6 +228,12 @@ impl GreenPhyConfig {
         Time::from_secs_f64(2.0 / self.mains_hz)
     }
 
+    /// Returns true if the cable of a pair is unplugged at any time from `start` to `end`.
+    fn is_unplugged(&self, pair: usize, start: Time, end: Time) -> bool {
+        let periods = self.unplugged.get(pair).map_or(&[][..], Vec::as_slice);
+        let next = periods.partition_point(|[_, until]| *until <= start);
+        periods.get(next).is_some_and(|[from, _]| *from < end)
+    }
     fn class(&self, port: usize) -> PriorityClass {
         self.classes.get(port).copied().unwrap_or(PriorityClass::Ca1)
     }

@@ -24,13 +24,21 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub struct Modems {
     modems: Vec<Option<CableModem>>,
-    /// Attenuation in dB between the modems at two ports that a link connects, lower port first.
-    attenuation: BTreeMap<[usize; 2], u8>,
+    /// Cables between the modems at two ports, lower port first.
+    cables: BTreeMap<[usize; 2], ModemCable>,
     /// Time from equal keys to the first frame.
     join: Time,
     /// Frames for hosts.
     ready: VecDeque<(usize, Vec<u8>)>,
     joined: Vec<NetworkStay>,
+}
+
+/// Cable between two modems.
+#[derive(Clone, Debug)]
+struct ModemCable {
+    attenuation_db: u8,
+    /// Periods in which it is unplugged, in order.
+    unplugged: Vec<[Time; 2]>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -99,9 +107,9 @@ impl Modems {
     /// with an attenuation.
     pub fn new(scenario: &Scenario, nodes: &[usize]) -> Self {
         let mut modems = vec![None; nodes.len()];
-        let (mut attenuation, mut join) = (BTreeMap::new(), Time::ZERO);
+        let (mut cables, mut join) = (BTreeMap::<_, ModemCable>::new(), Time::ZERO);
         for link in &scenario.links {
-            let Some((db, delay)) = cable(link) else { continue };
+            let Some((own, delay)) = cable(link) else { continue };
             join = join.max(delay);
             let ports = [link.between.0, link.between.1].map(|node| nodes.iter().position(|n| *n == node));
             let has_frames = |port: &usize| scenario.nodes[nodes[*port]].interface != HostInterface::Ip;
@@ -112,8 +120,10 @@ impl Modems {
                     Some(CableModem { address, host: [0xff; 6], only_cables: true, ..CableModem::default() });
             }
             if let [Some(a), Some(b)] = ports {
-                let least = attenuation.entry(ordered([a, b])).or_insert(db);
-                *least = db.min(*least);
+                let best = cables.entry(ordered([a, b])).or_insert_with(|| own.clone());
+                if own.attenuation_db < best.attenuation_db {
+                    *best = own;
+                }
             }
         }
         for link in scenario.links.iter().filter(|link| cable(link).is_none()) {
@@ -123,7 +133,7 @@ impl Modems {
                 }
             }
         }
-        Modems { modems, attenuation, join, ready: VecDeque::new(), joined: Vec::new() }
+        Modems { modems, cables, join, ready: VecDeque::new(), joined: Vec::new() }
     }
 
     /// Receives a frame from the host at `port`. Returns true if its modem handles the frame, which then goes no
@@ -185,8 +195,8 @@ impl Modems {
             _ => {}
         }
         modem.count(message.kind, 1);
-        let attenuation = self.attenuation.get(&ordered([from, port]));
-        if let (Some(&db), true) = (attenuation, message.kind == types::CM_MNBC_SOUND + types::IND) {
+        let attenuation = self.cables.get(&ordered([from, port])).map(|cable| cable.attenuation_db);
+        if let (Some(db), true) = (attenuation, message.kind == types::CM_MNBC_SOUND + types::IND) {
             let entry = attenuation_profile(message.from, db);
             self.send(port, port, (1, types::CM_ATTEN_PROFILE + types::IND), &entry);
         }
@@ -202,7 +212,7 @@ impl Modems {
     pub fn pass(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) -> bool {
         let is_management = || ManagementMessage::read(frame).is_some();
         let passes = match ports.map(|port| self.has_modem(port)) {
-            [true, true] if is_management() => return self.is_connected(ports),
+            [true, true] if is_management() => return self.plugged_since(now, ports).is_some(),
             [true, true] => self.is_joined(now, ports),
             _ => ports.into_iter().all(|port| self.is_open(now, port)),
         };
@@ -228,8 +238,8 @@ impl Modems {
             let count = |(kind, [from_host, to_host]): (&&'static str, &[u64; 2])| {
                 (*kind, MessageCount { from_host: *from_host, to_host: *to_host })
             };
-            let joined = self.joined.iter().filter(|m| m.ports.contains(&port) && m.from <= m.until.unwrap_or(now));
-            let joined = joined.map(|m| JoinReport {
+            let stays = self.joined.iter().filter(|m| m.ports.contains(&port)).flat_map(|m| self.plugged_stays(now, m));
+            let joined = stays.map(|m| JoinReport {
                 peer: name(if m.ports[0] == port { m.ports[1] } else { m.ports[0] }),
                 from_s: m.from.as_secs_f64(),
                 until_s: m.until.map(Time::as_secs_f64),
@@ -239,6 +249,26 @@ impl Modems {
             Some(ModemReport { node: name(port), joined: joined.collect(), unjoined: modem.unjoined, messages })
         };
         self.modems.iter().enumerate().filter_map(report).collect()
+    }
+
+    /// Returns the parts of a stay that began by `now` and in which the cable was plugged in.
+    fn plugged_stays(&self, now: Time, stay: &NetworkStay) -> Vec<NetworkStay> {
+        let (end, ports) = (stay.until.unwrap_or(now), stay.ports);
+        let mut parts = Vec::new();
+        let mut from = stay.from;
+        for &[unplugged, plugged] in self.cables.get(&ports).map_or(&[][..], |cable| &cable.unplugged) {
+            if unplugged >= end {
+                break;
+            }
+            if from < unplugged {
+                parts.push(NetworkStay { ports, from, until: Some(unplugged) });
+            }
+            from = from.max(plugged + self.join);
+        }
+        if from <= end {
+            parts.push(NetworkStay { ports, from, until: stay.until });
+        }
+        parts
     }
 
     /// Ends all stays of a modem. Begins a stay with each modem that has the same key now.
@@ -259,18 +289,25 @@ impl Modems {
         }
     }
 
-    fn is_connected(&self, ports: [usize; 2]) -> bool {
-        self.attenuation.contains_key(&ordered(ports))
+    /// Returns the time since which the cable between two modems has been plugged in; `None` without one.
+    fn plugged_since(&self, now: Time, ports: [usize; 2]) -> Option<Time> {
+        let cable = self.cables.get(&ordered(ports))?;
+        match cable.unplugged.partition_point(|[from, _]| *from <= now) {
+            0 => Some(Time::ZERO),
+            n => Some(cable.unplugged[n - 1][1]).filter(|plugged| *plugged <= now),
+        }
     }
 
     fn have_same_key(&self, ports: [usize; 2]) -> bool {
         let [a, b] = ports.map(|port| self.modems[port].as_ref().and_then(|modem| modem.key));
-        self.is_connected(ports) && a.is_some() && a == b
+        self.cables.contains_key(&ordered(ports)) && a.is_some() && a == b
     }
 
     fn is_joined(&self, now: Time, ports: [usize; 2]) -> bool {
-        let since = ports.iter().filter_map(|&port| self.modems[port].as_ref()).map(|modem| modem.since).max();
-        self.have_same_key(ports) && since.is_some_and(|since| now >= since + self.join)
+        let Some(plugged) = self.plugged_since(now, ports) else { return false };
+        let keys = ports.iter().filter_map(|&port| self.modems[port].as_ref()).map(|modem| modem.since);
+        // A cable that was always plugged in was so before any key.
+        self.have_same_key(ports) && keys.chain([plugged]).max().is_some_and(|since| now >= since + self.join)
     }
 
     /// Returns true if the modem at `port` is in the AVLN of another modem.
@@ -298,10 +335,12 @@ impl CableModem {
     }
 }
 
-/// Returns the attenuation of a charging cable with modems, dB, and the time that they take to join.
-fn cable(link: &LinkSpec) -> Option<(u8, Time)> {
+/// Returns a charging cable with modems, and the time that they take to join.
+fn cable(link: &LinkSpec) -> Option<(ModemCable, Time)> {
     let Model::Shared(SharedConfig::GreenPhy(config)) = &link.model else { return None };
-    Some((config.attenuation_db?, config.join))
+    // The first list is the link's own, also in the first link of a shared cable.
+    let unplugged = config.unplugged.first().cloned().unwrap_or_default();
+    Some((ModemCable { attenuation_db: config.attenuation_db?, unplugged }, config.join))
 }
 
 /// Returns the ports in the order in which pairs are stored.

@@ -155,7 +155,9 @@ impl GreenPhy {
         let air = busy[n] - busy[0];
         let mut acknowledged = false;
         self.next = data + config.eifs;
-        if !noise.corrupts(now, data, config.robust_share) {
+        // Nothing reaches the far end of an unplugged cable.
+        let unplugged = config.is_unplugged(port / 2, now, now + busy[n]);
+        if !noise.corrupts(now, data, config.robust_share) && !unplugged {
             let edge = |i: usize| data + air * i as u64 / n as u64;
             let arrival = data + air + config.latency;
             let bad = |i| noise.corrupts(edge(i), edge(i + 1), 1.0);

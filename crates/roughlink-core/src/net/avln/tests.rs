@@ -14,11 +14,17 @@ const JOIN: Time = Time::from_secs(2);
 
 /// Creates the modems of a car, of its station and of a station on a neighboring cable.
 fn modems() -> Modems {
+    unplugged_modems(&[])
+}
+
+/// Creates the same modems, where the car's cable is unplugged in some periods.
+fn unplugged_modems(periods: &[[Time; 2]]) -> Modems {
     let link = |name: &str, other: usize, db: u8| LinkSpec {
         name: name.into(),
         between: (CAR, other),
         model: Model::Shared(SharedConfig::GreenPhy(Box::new(GreenPhyConfig {
             attenuation_db: Some(db),
+            unplugged: vec![periods.iter().copied().filter(|_| other == STATION).collect()],
             ..GreenPhyConfig::default()
         }))),
         cable: Some("garage".into()),
@@ -105,6 +111,30 @@ fn new_keys_and_restarts_leave_the_network() {
     let reports = modems.reports(at(20), |port| port.to_string());
     let stays: Vec<_> = reports[CAR].joined.iter().map(|stay| (stay.from_s, stay.until_s)).collect();
     assert_eq!(stays, [(2.0, Some(4.0)), (6.0, Some(8.0))]);
+}
+
+#[test]
+fn modems_join_again_after_the_cable_is_plugged_in() {
+    let at = Time::from_secs;
+    let mut modems = unplugged_modems(&[[at(1), at(3)], [at(10), at(20)], [at(30), Time::MAX]]);
+    ask(&mut modems, at(0), CAR, &set_key(CAR, 7));
+    ask(&mut modems, at(0), STATION, &set_key(STATION, 7));
+    let slac = request(CAR, 1, types::CM_SLAC_PARM, &[]);
+    let mut passes = |s: u64, frame: &[u8]| modems.pass(at(s), [CAR, STATION], frame);
+    let data = data();
+    assert!(!passes(4, &data), "unplugged while they joined");
+    assert!(passes(5, &data) && passes(9, &data));
+    assert!(passes(9, &slac) && !passes(10, &slac) && !passes(19, &slac) && passes(20, &slac));
+    assert!(!passes(10, &data) && !passes(21, &data) && passes(22, &data));
+    assert!(!passes(30, &data) && !passes(1000, &slac));
+    let stays = |modems: &Modems, now| {
+        let reports = modems.reports(at(now), |port| port.to_string());
+        reports[CAR].joined.iter().map(|stay| (stay.from_s, stay.until_s)).collect::<Vec<_>>()
+    };
+    assert_eq!(stays(&modems, 25), [(5.0, Some(10.0)), (22.0, None)]);
+    assert_eq!(stays(&modems, 40), [(5.0, Some(10.0)), (22.0, Some(30.0))]);
+    ask(&mut modems, at(27), CAR, &set_key(CAR, 8));
+    assert_eq!(stays(&modems, 40), [(5.0, Some(10.0)), (22.0, Some(27.0))]);
 }
 
 #[test]

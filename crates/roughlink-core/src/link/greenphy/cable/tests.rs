@@ -443,3 +443,23 @@ fn packets_are_conserved() {
     }
     assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // every case occurred
 }
+
+/// Packets on an unplugged cable are repeated until their sender abandons them. Other pairs are not affected.
+#[test]
+fn unplugged_cables_deliver_nothing() {
+    let period = [Time::from_secs(1), Time::from_secs(3)];
+    let config = GreenPhyConfig { unplugged: vec![vec![period]], ..GreenPhyConfig::hpgp_hs() };
+    let mut b = CableBench::new(&config, 2);
+    b.saturate(Time::from_secs(4), &[0, 1, 2], 1000);
+    b.drain();
+    b.balances();
+    let within = |port: usize, from: u64, until: u64| {
+        let time = |s| Time::from_millis(s);
+        b.out.iter().filter(|(at, p, _)| *p == port && (time(from)..time(until)).contains(at)).count()
+    };
+    // Frames that were on the air before still arrive: each takes at most 2.5 ms, and 1 ms of processing.
+    assert_eq!([within(0, 1010, 3000), within(1, 1010, 3000)], [0, 0]);
+    assert!(within(0, 0, 1000) > 100 && within(0, 3000, 4000) > 100 && within(1, 3000, 4000) > 100);
+    assert!(within(2, 1000, 3000) > 200, "the other pair goes on");
+    assert!(!b.dropped.is_empty());
+}
