@@ -3,6 +3,7 @@
 #![warn(unreachable_pub)]
 
 pub mod algorithms;
+pub mod charging;
 mod disk;
 pub mod drawing;
 pub mod error;

@@ -299,7 +299,7 @@ const CONFIG: &str = "config.toml";
 pub(crate) const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
-const CAPTURE: &str = "capture";
+pub(crate) const CAPTURE: &str = "capture";
 /// Maximum number of hosts with one file each: a run with a thousand hosts must not need a thousand open files.
 pub const MAX_CAPTURES: usize = 64;
 /// Maximum length of a node's name in a file name, characters.

@@ -11,6 +11,7 @@
 //! Deviations: no TLS, contract payment, renegotiation, charger's Ongoing limit or vehicle's sequence performance time.
 
 mod evcc;
+pub mod exi;
 pub mod message;
 mod record;
 mod secc;

@@ -2,10 +2,11 @@
 
 use super::curves::{Delivery, LinkDirection, LinkRows, Links, TimeAxis, bin};
 use super::json;
+use crate::charging::{JudgedDialogue, judge};
 use crate::disk;
 use crate::error::LabError;
-use crate::output::SUMMARY;
 use crate::output::emulation::{ABOUT, CONVERSATIONS, LATENESS, LINKS, SampleFile};
+use crate::output::{CAPTURE, SUMMARY};
 use crate::report::thin::{CurvePoint, Thinner};
 use csv::{ReaderBuilder, StringRecord};
 use roughlink_core::metrics::RunResult;
@@ -31,6 +32,8 @@ pub struct EmulationFolderContent {
     pub sent_mbps: Vec<(LinkDirection, Vec<CurvePoint>)>,
     /// Lateness, us: the median and the 99th percentile of each interval.
     pub lateness_us: [Vec<CurvePoint>; 2],
+    /// Charging dialogues in the capture.
+    pub charging: Vec<JudgedDialogue>,
 }
 
 /// `emulation.json`.
@@ -144,6 +147,7 @@ pub(super) fn read(
         conversations: conversations(folder, axis)?,
         sent_mbps,
         lateness_us: lateness(folder, axis)?,
+        charging: charging(folder)?,
     };
     Ok(Some((emulation, links)))
 }
@@ -273,6 +277,14 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
         }
     })?;
     Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
+}
+
+/// Judges the charging dialogues in the capture, if there is one.
+fn charging(folder: &Path) -> Result<Vec<JudgedDialogue>, LabError> {
+    match judge(&folder.join(format!("{CAPTURE}.pcapng"))) {
+        Err(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        judged => judged,
+    }
 }
 
 /// Maximum length of a row, bytes, including what the parser reads ahead. The names in a row have at most 1,000 bytes

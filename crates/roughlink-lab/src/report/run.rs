@@ -1,6 +1,7 @@
 //! The report of a single run: the results in sentences and in a table for each kind of flow, then charts over time.
 
 mod answer;
+mod charging;
 mod charts;
 mod emulated;
 mod tables;

@@ -45,6 +45,12 @@ fn header(payload: u16, length: u32) -> [u8; V2GTP_HEADER as usize] {
     h
 }
 
+/// Returns the length of the document after this header; `None` if no EXI document can follow.
+pub fn document_length(h: &[u8; V2GTP_HEADER as usize]) -> Option<u32> {
+    let length = u32::from_be_bytes([h[4], h[5], h[6], h[7]]);
+    (*h == header(EXI, length) && (1..=MAX_MESSAGE_LEN).contains(&length)).then_some(length)
+}
+
 /// Returns type and length of a discovery datagram.
 fn of_sdp(from: Side) -> (u16, u16) {
     match from {
@@ -89,7 +95,7 @@ impl Document {
         }
     }
 
-    fn from_code(code: u8) -> Option<Document> {
+    pub(super) fn from_code(code: u8) -> Option<Document> {
         let message = *V2gMessage::ALL.get(usize::from(code & MESSAGE))?;
         match code & !MESSAGE {
             0 => Some(Document::Request(message)),
@@ -221,9 +227,10 @@ impl V2gtpReader {
             self.have += 1;
             let header_alone = self.head.first_chunk().filter(|_| self.have == HEAD - 1);
             if let Some(h) = header_alone {
-                let length = u32::from_be_bytes([h[4], h[5], h[6], h[7]]);
-                self.malformed = *h != header(EXI, length) || !(1..=MAX_MESSAGE_LEN).contains(&length);
-                self.rest = length.saturating_sub(1);
+                match document_length(h) {
+                    Some(length) => self.rest = length - 1,
+                    None => self.malformed = true,
+                }
             } else if self.have == HEAD {
                 self.document = Document::from_code(*first);
                 self.malformed = self.document.is_none();

@@ -1,5 +1,6 @@
 //! The parts of a report that only emulations have: conversations, lateness and run delay, changes by hand.
 
+use super::charging;
 use super::charts::{Chart, Section, over_time};
 use super::tables::{HtmlTable, headed};
 use super::{percent, seconds, size, three};
@@ -15,9 +16,10 @@ const DESCRIBED: usize = 3;
 const MAX_LINKS: usize = 6;
 const MAX_ROWS: usize = 200;
 
-/// Returns the results in sentences: conversations, timing, end, changes.
+/// Returns the results in sentences: limits of charging, conversations, timing, end, changes.
 pub(super) fn sentences(e: &EmulationFolderContent) -> Vec<String> {
-    let mut out = describe_conversations(&e.outcome.conversations);
+    let mut out = charging::sentences(&e.charging);
+    out.extend(describe_conversations(&e.outcome.conversations));
     out.extend(describe_timing(e));
     out.extend(describe_end(&e.outcome.ended).map(str::to_owned));
     out.extend(match e.outcome.changes.len() {
@@ -104,7 +106,8 @@ pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Secti
     let late = Chart::new("", "us", late.map(|(name, points)| (name.to_owned(), &points[..])));
     let about = "Lateness of packets that left the network, per 0.1 s.";
     let late = over_time(run, "lateness", "Lateness", about, vec![late]);
-    [talks, sent, late].into_iter().flatten().map(wide).collect()
+    let limits = charging::section(run, &e.charging);
+    [limits, talks, sent, late].into_iter().flatten().map(wide).collect()
 }
 
 fn wide(mut section: Section) -> Section {
@@ -119,7 +122,8 @@ pub(super) fn tables(e: &EmulationFolderContent) -> String {
         ("Timing", timing(e)),
         ("Changes by hand", changes(&e.outcome.changes)),
     ];
-    tables.into_iter().map(|(title, table)| headed(title, &table.html())).collect()
+    let rest = tables.into_iter().map(|(title, table)| headed(title, &table.html()));
+    [charging::tables(&e.charging)].into_iter().chain(rest).collect()
 }
 
 fn conversations(e: &EmulationFolderContent) -> HtmlTable {

@@ -123,7 +123,7 @@ fn messages(run: &SingleRun, f: &FlowResult, s: &SessionResult) -> String {
 }
 
 /// Allows a line break between the words of `CurrentDemand`, for narrow screens.
-fn breakable(name: &str) -> String {
+pub(super) fn breakable(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         if c.is_uppercase() && !out.is_empty() {
@@ -135,7 +135,7 @@ fn breakable(name: &str) -> String {
 }
 
 /// Formats the number of late answers; numbers above zero are marked.
-fn late_answers(n: u64) -> String {
+pub(super) fn late_answers(n: u64) -> String {
     if n == 0 { "0".into() } else { format!("<span class=\"verdict no\">{n}</span>") }
 }
 

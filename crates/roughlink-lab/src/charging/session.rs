@@ -1,0 +1,271 @@
+//! Time limits of a charging session over TCP, and of the discovery before it.
+
+use super::capture::CapturedPacket;
+use super::{AnswerTime, Deadline, DialogueKind, JudgedDialogue, ends};
+use roughlink_core::app::request::exi::{DocumentKind, HEAD};
+use roughlink_core::app::request::{PORT, SessionLimits, Side, V2GTP_HEADER, v2gtp};
+use roughlink_core::packet::{Fragment, Protocol, flags};
+use roughlink_core::units::Time;
+use roughlink_core::wire::Addresses;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+/// Discovery datagram or complete message at a place.
+#[derive(Clone, Copy, Debug)]
+struct SeenMessage {
+    at: Time,
+    place: usize,
+    from: SocketAddr,
+    to: SocketAddr,
+    kind: SeenKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SeenKind {
+    Discovery(Side),
+    /// Document; `None` if its kind is not known.
+    Document(Option<DocumentKind>),
+}
+
+/// Messages of charging sessions in a capture.
+#[derive(Default)]
+pub(super) struct SessionMessages {
+    streams: BTreeMap<(usize, Addresses), Stream>,
+    messages: Vec<SeenMessage>,
+}
+
+impl SessionMessages {
+    /// Keeps the messages that a packet completes.
+    pub(super) fn see(&mut self, packet: &CapturedPacket<'_>) {
+        let Some(decoded) = packet.datagram.decoded() else { return };
+        let (tcp, addresses) = (&decoded.packet, decoded.addresses);
+        if tcp.fragment() != Fragment::Whole || self.messages.len() >= MAX_MESSAGES {
+            return;
+        }
+        let payload = packet.datagram.ip().and_then(|ip| ip.get(decoded.payload.clone())).unwrap_or_default();
+        let [from, to] = addresses.sockets();
+        let (at, place) = (packet.at, packet.place);
+        match tcp.protocol() {
+            Protocol::Udp if [from.port(), to.port()].contains(&PORT) => {
+                let side = Side::BY_END.into_iter().find(|side| v2gtp::is_sdp(*side, payload));
+                let kind = side.map(SeenKind::Discovery);
+                self.messages.extend(kind.map(|kind| SeenMessage { at, place, from, to, kind }));
+            }
+            Protocol::Tcp => {
+                let key = (place, addresses);
+                if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&key) {
+                    return;
+                }
+                let stream = self.streams.entry(key).or_default();
+                if tcp.flags & flags::SYN != 0 {
+                    *stream = Stream { next: Some(tcp.seq.wrapping_add(1)), ..Stream::default() };
+                } else {
+                    stream.segment(tcp.seq, payload, |kind| {
+                        self.messages.push(SeenMessage { at, place, from, to, kind: SeenKind::Document(kind) });
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the sessions, each with the time of its first message.
+    pub(super) fn judged(&self) -> Vec<(Time, JudgedDialogue)> {
+        // The side that sends the first document of a connection is the vehicle.
+        let mut sessions: Vec<(Time, [SocketAddr; 2])> = Vec::new();
+        let mut known = BTreeSet::new();
+        for m in self.messages.iter().filter(|m| matches!(m.kind, SeenKind::Document(_))) {
+            let both = [m.from.min(m.to), m.from.max(m.to)];
+            if known.len() < MAX_SESSIONS && known.insert(both) {
+                sessions.push((m.at, [m.from, m.to]));
+            }
+        }
+        sessions.into_iter().map(|(first, ends)| (first, self.session(ends))).collect()
+    }
+
+    fn session(&self, [vehicle, charger]: [SocketAddr; 2]) -> JudgedDialogue {
+        let documents = || {
+            self.messages.iter().filter_map(move |m| match m.kind {
+                SeenKind::Document(kind) if (m.from, m.to) == (vehicle, charger) => Some((m, Side::Evcc, kind)),
+                SeenKind::Document(kind) if (m.to, m.from) == (vehicle, charger) => Some((m, Side::Secc, kind)),
+                _ => None,
+            })
+        };
+        let requests = documents().filter(|(_, from, _)| *from == Side::Evcc);
+        let mut judged = JudgedDialogue {
+            kind: DialogueKind::Session,
+            vehicle: vehicle.ip().to_string(),
+            deadlines: Vec::new(),
+            unknown: 0,
+        };
+        let Some(places) = ends(requests.map(|(m, ..)| (m.at, m.place))) else { return judged };
+        judged.deadlines.extend(self.discovery(vehicle.ip(), places[0]));
+        for (side, place) in Side::BY_END.into_iter().zip(places) {
+            let mut asked: Option<(Time, Option<DocumentKind>)> = None;
+            for (m, from, kind) in documents().filter(|(m, ..)| m.place == place) {
+                let before = asked.take();
+                match (from, before) {
+                    (Side::Evcc, Some((_, unanswered))) => {
+                        judged.count(side, unanswered, None);
+                        asked = Some((m.at, kind));
+                    }
+                    (Side::Evcc, None) => asked = Some((m.at, kind)),
+                    (Side::Secc, Some((start, request))) => {
+                        let took = m.at.saturating_sub(start);
+                        judged.count(side, request.or(kind), Some(AnswerTime { at: m.at, took }));
+                    }
+                    (Side::Secc, None) => {}
+                }
+            }
+            if let Some((_, unanswered)) = asked {
+                judged.count(side, unanswered, None);
+            }
+        }
+        // Both sides of a message, one after the other.
+        let order: Vec<&str> = judged.deadlines.iter().map(|d| d.message).collect();
+        judged.deadlines.sort_by_key(|d| order.iter().position(|message| *message == d.message));
+        judged
+    }
+
+    /// Judges the discovery by a vehicle.
+    fn discovery(&self, vehicle: IpAddr, place: usize) -> Option<Deadline> {
+        let limit = SessionLimits::default().discovery_period;
+        let mut deadline = Deadline::new("SDP", Side::Evcc, "SDP response", limit);
+        let mut asked: Option<Time> = None;
+        for m in self.messages.iter().filter(|m| m.place == place) {
+            match m.kind {
+                SeenKind::Discovery(Side::Evcc) if m.from.ip() == vehicle => {
+                    deadline.unanswered += u64::from(asked.is_some());
+                    asked = Some(m.at);
+                }
+                SeenKind::Discovery(Side::Secc) if m.to.ip() == vehicle => {
+                    let took = asked.take().map(|start| m.at.saturating_sub(start));
+                    deadline.answers.extend(took.map(|took| AnswerTime { at: m.at, took }));
+                }
+                _ => {}
+            }
+        }
+        deadline.unanswered += u64::from(asked.is_some());
+        (!deadline.answers.is_empty() || deadline.unanswered > 0).then_some(deadline)
+    }
+}
+
+impl JudgedDialogue {
+    /// Counts a response, or a request without one.
+    fn count(&mut self, side: Side, kind: Option<DocumentKind>, answer: Option<AnswerTime>) {
+        let Some(kind) = kind else {
+            self.unknown += u64::from(side == Side::Evcc);
+            return;
+        };
+        let limits = kind.limits();
+        let (timer, limit) = match side {
+            Side::Evcc => ("V2G_EVCC_Msg_Timeout", Some(limits.timeout)),
+            Side::Secc => ("V2G_SECC_Msg_Performance_Time", limits.performance),
+        };
+        let Some(limit) = limit else { return };
+        let found = self.deadlines.iter().position(|d| (d.message, d.side) == (kind.name, side));
+        let place = found.unwrap_or(self.deadlines.len());
+        if found.is_none() {
+            self.deadlines.push(Deadline::new(kind.name, side, timer, limit));
+        }
+        match answer {
+            Some(answer) => self.deadlines[place].answers.push(answer),
+            None => self.deadlines[place].unanswered += 1,
+        }
+    }
+}
+
+/// One direction of a connection at a place: bytes in order, and the messages in them.
+#[derive(Default)]
+struct Stream {
+    /// Sequence number of the next byte; `None` before the first segment.
+    next: Option<u32>,
+    /// Segments after a gap.
+    early: Vec<(u32, Vec<u8>)>,
+    reader: MessageReader,
+    /// True if it carries something else, or a gap remained.
+    is_ignored: bool,
+}
+
+impl Stream {
+    /// Passes the kinds of the messages that a segment completes to `found`.
+    fn segment(&mut self, seq: u32, payload: &[u8], mut found: impl FnMut(Option<DocumentKind>)) {
+        if self.is_ignored || payload.is_empty() {
+            return;
+        }
+        self.take_in(seq, payload, &mut found);
+        while let Some(at) = self.early.iter().position(|(seq, _)| self.offset(*seq) <= 0) {
+            let (seq, bytes) = self.early.swap_remove(at);
+            self.take_in(seq, &bytes, &mut found);
+        }
+        if self.is_ignored {
+            self.early = Vec::new();
+        }
+    }
+
+    /// Returns how far a sequence number is ahead of the next byte.
+    fn offset(&self, seq: u32) -> i32 {
+        seq.wrapping_sub(self.next.unwrap_or(seq)) as i32
+    }
+
+    fn take_in(&mut self, seq: u32, bytes: &[u8], found: &mut impl FnMut(Option<DocumentKind>)) {
+        let offset = self.offset(seq);
+        if offset > 0 {
+            match self.early.len() {
+                MAX_EARLY => self.is_ignored = true,
+                _ => self.early.push((seq, bytes.to_vec())),
+            }
+            return;
+        }
+        let fresh = bytes.get(offset.unsigned_abs() as usize..).unwrap_or_default();
+        self.next = Some(self.next.unwrap_or(seq).wrapping_add(fresh.len() as u32));
+        self.is_ignored |= !self.reader.read(fresh, found);
+    }
+}
+
+/// Reader of the messages of one side, which keeps only the head of a document.
+#[derive(Default)]
+struct MessageReader {
+    header: [u8; HEADER],
+    /// Bytes of the header so far.
+    have: usize,
+    head: Vec<u8>,
+    /// Bytes of the document to come.
+    rest: usize,
+}
+
+impl MessageReader {
+    /// Reads bytes in order. Returns false if they are not messages.
+    fn read(&mut self, mut bytes: &[u8], found: &mut impl FnMut(Option<DocumentKind>)) -> bool {
+        while !bytes.is_empty() {
+            if self.rest == 0 {
+                let taken = bytes.len().min(HEADER - self.have);
+                self.header[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+                self.have += taken;
+                bytes = &bytes[taken..];
+                if self.have == HEADER {
+                    let Some(length) = v2gtp::document_length(&self.header) else { return false };
+                    self.rest = length as usize;
+                }
+                continue;
+            }
+            let taken = bytes.len().min(self.rest);
+            self.head.extend(&bytes[..taken.min(HEAD - self.head.len())]);
+            self.rest -= taken;
+            bytes = &bytes[taken..];
+            if self.rest == 0 {
+                found(DocumentKind::detect(&self.head));
+                self.have = 0;
+                self.head.clear();
+            }
+        }
+        true
+    }
+}
+
+const HEADER: usize = V2GTP_HEADER as usize;
+/// Most messages, sessions and streams to keep, and most segments of a stream after a gap.
+const MAX_MESSAGES: usize = 10_000_000;
+const MAX_SESSIONS: usize = 64;
+const MAX_STREAMS: usize = 100_000;
+const MAX_EARLY: usize = 256;
