@@ -3,9 +3,9 @@
 
 pySLAC 0.8.3 is the station and sets the key of its modem. pySLAC has no car, so crates/roughlink-cli/tests/slac.py is
 the car. Once the modems have joined, SECC and EVCC of iso15118 0.31.2 run a DC session between the same namespaces. The
-answer times come from the capture: V2GTP frames at the car's end, as tshark shows them. They must agree with the times
-that `roughlink report` judges. iso15118 encodes EXI in Java, which takes long, so the session may end with a time-out
-of the car. The script reports how far it came.
+answer times come from the capture: V2GTP frames at the car's end, as tshark shows them. `roughlink report` must find
+the same times. iso15118 encodes EXI in a slow Java program, so the session may end with a time-out of the car. The
+script reports how far it came.
 
 With --strict, exit code 5 unless SLAC matches, both modems join, messages cross the cable in both directions, and the
 times agree. Needs namespaces, Java and tshark. Each package is installed into a separate environment.
@@ -121,7 +121,7 @@ def judged(roughlink: Path, folder: Path) -> dict[str, list[tuple[str, str, floa
 
 
 def agree(limits: list, times: list[float]) -> bool:
-    """Returns true if the vehicle's times in the report are as many and as long as those of tshark."""
+    """Compares number and maximum of the vehicle's times in the report with tshark."""
     ours = [(longest, number) for limit, _, longest, _, number in limits if limit == "V2G_EVCC_Msg_Timeout"]
     number = sum(number for _, number in ours)
     return number == len(times) > 0 and abs(max(longest for longest, _ in ours) / max(times) - 1) < 1e-3

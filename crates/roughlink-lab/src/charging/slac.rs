@@ -11,7 +11,7 @@ use roughlink_core::wire::homeplug::{ETHERTYPE, MacAddress, ManagementMessage};
 /// Limit between two messages.
 struct Rule {
     message: &'static str,
-    /// Side whose end counts.
+    /// Side that must keep the limit.
     side: Side,
     timer: &'static str,
     limit: Time,
@@ -44,6 +44,7 @@ const fn rule(
 
 const RESPONSE: (&str, u64) = ("TT_match_response", 200);
 const PERFORMANCE: (&str, u64) = ("TP_match_response", 100);
+const MATCH_SESSION: (&str, u64) = ("TT_EVSE_match_session", 10_000);
 const BEGIN: &[u16] = &[CM_START_ATTEN_CHAR | IND];
 const SOUNDS: &[u16] = &[CM_START_ATTEN_CHAR | IND, CM_MNBC_SOUND | IND];
 
@@ -59,7 +60,7 @@ const RULES: [Rule; 12] = [
     rule(("CM_ATTEN_CHAR", Side::Secc, Response), RESPONSE, &[CM_ATTEN_CHAR | IND], CM_ATTEN_CHAR | RSP),
     rule(("CM_VALIDATE", Side::Evcc, Response), RESPONSE, &[CM_VALIDATE], CM_VALIDATE | CNF),
     rule(("CM_VALIDATE", Side::Secc, Response), PERFORMANCE, &[CM_VALIDATE], CM_VALIDATE | CNF),
-    rule(("CM_SLAC_MATCH", Side::Secc, Sequence), ("TT_EVSE_match_session", 10_000), &[CM_ATTEN_CHAR | RSP], CM_SLAC_MATCH),
+    rule(("CM_SLAC_MATCH", Side::Secc, Sequence), MATCH_SESSION, &[CM_ATTEN_CHAR | RSP], CM_SLAC_MATCH),
     rule(("CM_SLAC_MATCH", Side::Evcc, Response), RESPONSE, &[CM_SLAC_MATCH], CM_SLAC_MATCH | CNF),
     rule(("CM_SLAC_MATCH", Side::Secc, Response), PERFORMANCE, &[CM_SLAC_MATCH], CM_SLAC_MATCH | CNF),
 ];

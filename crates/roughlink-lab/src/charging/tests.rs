@@ -196,10 +196,11 @@ fn truncated_and_foreign_files() {
     cable.segment(32, 1, 500, flags::ACK, &message(DEMAND[1]), false);
     let whole = cable.file.finish().unwrap();
     let section = u32::from_le_bytes(whole[4..8].try_into().unwrap()) as usize;
-    assert!((1..section).all(|n| judged_file(&whole[..n]).is_err()), "the first block shows what it is");
-    for n in section..whole.len() {
-        let all = judged_file(&whole[..n]).unwrap_or_else(|e| panic!("{n} bytes: {e}"));
-        assert!(all.len() <= 1);
+    for n in 0..whole.len() {
+        match judged_file(&whole[..n]) {
+            Ok(all) => assert!(all.len() <= 1),
+            Err(e) => assert!(n < section && e.contains("neither pcapng nor pcap"), "{n} bytes: {e}"),
+        }
     }
     assert_eq!(judged_file(&whole).unwrap().len(), 1);
     assert!(judged_file(b"time_ns,link\n1,2\n").unwrap_err().contains("neither pcapng nor pcap"));

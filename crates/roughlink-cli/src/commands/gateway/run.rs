@@ -66,7 +66,7 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
         coverage.iter().flat_map(CoverageSource::events).for_each(|event| element.on_link(now, &event));
         path.send(now, &mut *element);
         requests.answer(|| {
-            let agent = coverage.as_ref().map(AgentState::of);
+            let agent = coverage.as_ref().map(AgentState::from);
             let mut status = GatewayStatus::new(&about, path.packets().counters(), path.missed(&here), agent);
             element.complete(&mut status);
             status

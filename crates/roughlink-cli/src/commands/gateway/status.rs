@@ -57,8 +57,8 @@ pub(super) enum AgentState {
     Lost,
 }
 
-impl AgentState {
-    pub(super) fn of(source: &CoverageSource) -> Self {
+impl From<&CoverageSource> for AgentState {
+    fn from(source: &CoverageSource) -> Self {
         if source.is_connected() { AgentState::Connected } else { AgentState::Lost }
     }
 }

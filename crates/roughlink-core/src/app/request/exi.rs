@@ -1,10 +1,10 @@
 //! Kind of a charging document, from its first bytes: the EXI of real vehicles and chargers, or roughlink's own byte
 //! ([`v2gtp`](super::v2gtp)). No other part of the EXI is decoded.
 //!
-//! A V2G message is schema-informed EXI without options (W3C EXI 1.0). After the EXI header of one byte come seven bits
-//! that number the element of the document among those of the schema: 76 in ISO 15118-2, 77 in DIN 70121. The session
-//! ID follows with its length. The header of the message then ends, or goes on with a notification or a signature,
-//! whose length is unknown here. Six bits number the body among the names of [`Schema::bodies`].
+//! A V2G message is schema-informed EXI without options (W3C EXI 1.0). The EXI header has one byte. The next seven bits
+//! are the number of V2G_Message in its schema: 76 in ISO 15118-2, 77 in DIN 70121. The session ID follows with its
+//! length. The header of the message then ends, or goes on with a notification or a signature, whose length is unknown
+//! here. Six bits give the number of the body in [`Schema::bodies`].
 
 use super::message::{Document, V2gMessage};
 use crate::units::Time;
@@ -197,8 +197,7 @@ impl Bits<'_> {
     }
 }
 
-/// Bytes of a document after which its kind is known: with the longest session ID, three bytes come before it and two
-/// end with the number of the body.
+/// Bytes of a document that suffice to know its kind: three before the session ID, the longest one, and two after it.
 pub const HEAD: usize = 3 + MAX_SESSION_ID + 2;
 /// Longest session ID, bytes.
 const MAX_SESSION_ID: usize = 8;

@@ -444,7 +444,7 @@ fn packets_are_conserved() {
     assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // every case occurred
 }
 
-/// Packets on an unplugged cable are repeated until their sender abandons them. Other pairs are not affected.
+/// Packets on an unplugged cable are repeated until their sender abandons them. The cable has no effect on other pairs.
 #[test]
 fn unplugged_cables_deliver_nothing() {
     let period = [Time::from_secs(1), Time::from_secs(3)];
