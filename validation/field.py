@@ -469,7 +469,7 @@ def main() -> int:
     if done.returncode != 0:
         return done.returncode
     results = json.loads(done.stdout)
-    # Each table of a module has marks of its own, so that it can be measured alone.
+    # Each module has separate marks on the page, so that `--only` can renew one table.
     tables = {"field.py": text(results)}
     tables |= {f"field.py {name}": module.text(results[name]) for name, module in MODULES.items() if name in results}
     tables = {marks: table for marks, table in tables.items() if table}

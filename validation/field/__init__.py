@@ -1,1 +1,1 @@
-"""Experiments of field.py in modules of their own, and the programs that they run."""
+"""Parts of field.py: modules with one experiment each, common functions, and programs for the namespaces."""

@@ -4,9 +4,9 @@
 usage: crowd.py echo ADDRESS PORT                 answers each byte, without end
        crowd.py open ADDRESS PORT COUNT BYTES     opens COUNT connections, sends BYTES over each, compares the answers
 
-`open` prints `open` when every connection has carried eight bytes to the other end and back. It sends after a line of
-input. Then it prints JSON: the number of connections whose answer was exact, wrong or missing, and the time, s. The
-connections close after another line.
+`open` first sends eight bytes over each connection. After all answers it prints `open` and the number of connections.
+A line of input starts the transfers. The result is JSON: how many answers were exact, wrong or missing, and the time,
+s. Another line closes the connections.
 """
 
 import hashlib
