@@ -13,19 +13,22 @@ Experiments (`--only NAME`, several times):
   voice call. Without a gateway, with `mizutani` and with `muniz`, beside the simulation of the same network.
 - `train`: a download to a train through outages of 1 to 60 s, with emulated coverage. Plain Linux, `avoca-rx` on the
   train, `avoca` in the server's kernel, and both, beside the simulation. `avoca` needs `make kernel`.
+- `satellite`: curl downloads over a link that becomes a satellite's and returns. Plain Linux, the split-TCP proxy `pep`
+  and PEPsal at the hub, beside the simulation.
+- `load`: `pep` with 10,000 connections at once, its memory, and its throughput on one processor, beside PEPsal and
+  plain forwarding.
 
 Rounds of programs that are compared alternate.
 
 All of it runs in namespaces for processes, mounts and the network that the kernel removes with the script. Needs root,
-a C compiler and iperf3; exit code 3 without them. `--page` writes the tables into docs/validation/field.md.
+a C compiler, curl and iperf3; exit code 3 without them. PEPsal is optional. `--page` writes the tables into
+docs/validation/field.md.
 """
 
 import contextlib
 import json
 import os
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -33,74 +36,18 @@ import tempfile
 import time
 from pathlib import Path
 
+from field import load, satellite
+from field.common import WORK, Path2, cpu, program, sh, table
 from roughlink_validation import cli, page
 from roughlink_validation.emulators import APART, NEEDED, PREPARE
 from roughlink_validation.simulators import Failed, Missing
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "validation" / "field.md"
-WORK = Path("/run/field")
 INSIDE = "--inside"
-EXPERIMENTS = ("speed", "latency", "kills", "home", "train")
+MODULES = {"satellite": satellite, "load": load}
+EXPERIMENTS = ("speed", "latency", "kills", "home", "train", *MODULES)
 GATEWAY = "muniz"
-
-
-def sh(line: str) -> str:
-    done = subprocess.run(line.split(), capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(f"{line}: {done.stderr.strip()}")
-    return done.stdout
-
-
-class Path2:
-    """Two hosts `a` and `b`, and a machine `m` between them that routes or bridges."""
-
-    def __init__(self, routes: bool):
-        for name in "abm":
-            with contextlib.suppress(Failed):
-                sh(f"ip netns del {name}")
-            sh(f"ip netns add {name}")
-            sh(f"ip -n {name} link set lo up")
-        for n, host in enumerate("ab", 1):
-            sh(f"ip -n m link add to{host} type veth peer name eth0 netns {host}")
-            sh(f"ip -n m link set to{host} up addrgenmode none")
-            sh(f"ip -n {host} link set eth0 up addrgenmode none")
-            if routes:
-                sh(f"ip -n m addr add 10.9.{n}.1/24 dev to{host}")
-                sh(f"ip -n {host} addr add 10.9.{n}.2/24 dev eth0")
-                sh(f"ip -n {host} route add default via 10.9.{n}.1")
-            else:
-                sh(f"ip -n {host} addr add 10.9.0.{n}/24 dev eth0")
-        self.address = "10.9.2.2" if routes else "10.9.0.2"
-        if routes:
-            sh("ip netns exec m sysctl -qw net.ipv4.ip_forward=1")
-
-
-@contextlib.contextmanager
-def program(namespace: str, words: list, ready: str | None = None):
-    """Runs a program in a namespace until the end of the block; waits until it prints `ready`."""
-    err = subprocess.PIPE if ready else subprocess.DEVNULL
-    child = subprocess.Popen(["ip", "netns", "exec", namespace, *map(str, words)], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=err, text=True)
-    try:
-        if ready:
-            seen = []
-            for line in child.stderr:
-                seen.append(line)
-                if ready in line:
-                    break
-            else:
-                raise Failed(f"{words[0]} ended: {''.join(seen)}")
-        else:
-            time.sleep(0.3)
-        yield child
-    finally:
-        child.send_signal(signal.SIGINT)
-        try:
-            child.wait(5)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
 
 
 @contextlib.contextmanager
@@ -120,12 +67,6 @@ def forwarder(o, kind: str):
         running = program("m", [o.roughlink, "gateway", "run", GATEWAY, *place], "press Ctrl-C")
     with running as child:
         yield path, child
-
-
-def cpu(child) -> float:
-    """Returns the processor time of a program, s."""
-    fields = Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def mac(namespace: str, device: str) -> str:
@@ -445,10 +386,6 @@ def train_simulated(o, cc: str, gateway: bool) -> dict:
     return {"mb": cells.get("covered_mb"), "wait_s": cells.get("resume_s")}
 
 
-def table(heading: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [heading, ["---"] * len(heading), *rows])
-
-
 def text(results: dict) -> str:
     parts = []
     if found := results.get("speed"):
@@ -486,10 +423,12 @@ def inside(o) -> None:
     WORK.mkdir()
     for name in ("flood", "bridge", "accept"):
         sh(f"cc -O2 -o {WORK / name} {HERE / 'field' / name}.c")
+    experiments = {"speed": speed, "latency": latency, "kills": kills, "home": home, "train": train}
+    experiments |= {name: module.measure for name, module in MODULES.items()}
     results = {}
     for name in o.only or EXPERIMENTS:
         cli.progress(name)
-        results[name] = globals()[name](o)
+        results[name] = experiments[name](o)
     cli.progress_end()
     print(json.dumps(results))
 
@@ -503,6 +442,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50, metavar="N", help="number of kills (default 50)")
     parser.add_argument("--outages", type=int, nargs="+", default=[1, 5, 20, 60], metavar="S",
                         help="outages of `train` (default 1 5 20 60)")
+    parser.add_argument("--satellite-rounds", type=int, default=3, metavar="N",
+                        help="alternating rounds of `satellite` (default 3)")
+    parser.add_argument("--load-seconds", type=int, default=5, metavar="S",
+                        help="length of a transfer of `load` (default 5)")
+    parser.add_argument("--connections", type=int, default=10_000, metavar="N",
+                        help="connections of `load` at once (default 10000)")
+    parser.add_argument("--pepsal", type=Path, metavar="PATH",
+                        help="the program pepsal, for rows of `satellite` and `load` (default: from the PATH)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/validation/field.md")
     parser.add_argument(INSIDE, action="store_true", help="the part inside the namespaces, for the script itself")
@@ -513,7 +460,7 @@ def main() -> int:
         return 0
     if os.geteuid() != 0:
         raise Missing("the measurements need root")
-    for name in (*NEEDED, "cc", "iperf3", "iptables"):
+    for name in (*NEEDED, "cc", "curl", "iperf3", "iptables", "taskset"):
         if not shutil.which(name):
             raise Missing(f"{name} is not installed")
     words = [sys.executable, __file__, *sys.argv[1:], INSIDE]
@@ -522,9 +469,13 @@ def main() -> int:
     if done.returncode != 0:
         return done.returncode
     results = json.loads(done.stdout)
-    print(json.dumps(results, indent=2) if o.json else text(results))
-    if o.page:
-        page.renew(PAGE, "field.py", text(results))
+    # Each module has separate marks on the page, so that `--only` can renew one table.
+    tables = {"field.py": text(results)}
+    tables |= {f"field.py {name}": module.text(results[name]) for name, module in MODULES.items() if name in results}
+    tables = {marks: table for marks, table in tables.items() if table}
+    print(json.dumps(results, indent=2) if o.json else "\n\n".join(tables.values()))
+    for marks, table in tables.items() if o.page else ():
+        page.renew(PAGE, marks, table)
     return 0
 
 

@@ -4,6 +4,7 @@
 usage: ends.py echo ADDRESS            answers each byte of a TCP connection
        ends.py ping ADDRESS COUNT      prints the round trips of COUNT bytes, ns, as JSON
        ends.py listen ADDRESS          prints the delays of the datagrams of `call`, ms, as JSON, 7 s after the last one
+       ends.py probe ADDRESS PORT      sends a datagram, after one to another port that finds the way; prints when, s
        ends.py call ADDRESS SECONDS    sends a datagram of 172 bytes every 20 ms
 """
 
@@ -50,3 +51,9 @@ elif role == "call":
     while time.monotonic() < end:
         peer.sendto(struct.pack("d", time.monotonic()) + bytes(164), (address, 9))
         time.sleep(0.02)
+elif role == "probe":
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    peer.sendto(b"x", (address, 9))
+    time.sleep(0.2)
+    print(time.monotonic())
+    peer.sendto(b"x", (address, int(rest[0])))

@@ -1,0 +1,1 @@
+"""Parts of field.py: modules with one experiment each, common functions, and programs for the namespaces."""
