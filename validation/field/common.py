@@ -10,9 +10,6 @@ from pathlib import Path
 from roughlink_validation.simulators import Failed
 
 WORK = Path("/run/field")
-# Priority of a proxy's loop, as LimitRTPRIO=1 of the systemd unit permits. Root without CAP_SYS_RESOURCE cannot raise
-# that limit, so a gateway that starts without this priority would never get it.
-REAL_TIME = ("chrt", "-f", "1")
 
 
 def sh(line: str) -> str:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from field import pepsal
-from field.common import REAL_TIME, Path2, cpu, program, sh, table
+from field.common import Path2, cpu, program, sh, table
 from roughlink_validation import cli
 from roughlink_validation.simulators import Failed
 
@@ -37,7 +37,7 @@ def forwarder(o, kind: str):
     else:
         place = ["--queue", "5", "--install", "--inside", "toa"]
         place = ["--between", "toa", "tob"] if kind.endswith("devices") else place
-        words = [*pinned, *REAL_TIME, o.roughlink, "gateway", "run", "pep", *place, "--set", "cc=cubic"]
+        words = [*pinned, o.roughlink, "gateway", "run", "pep", *place, "--set", "cc=cubic"]
         running = program("m", words, "press Ctrl-C")
     with running as child:
         yield path, child

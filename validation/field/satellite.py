@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from field import pepsal
-from field.common import REAL_TIME, WORK, program, sh, table
+from field.common import WORK, program, sh, table
 from roughlink_validation import cli
 from roughlink_validation.simulators import Failed
 
@@ -78,7 +78,7 @@ def network() -> None:
 def proxy(o, kind: str, cc: str):
     """Returns the proxy at the hub, not yet started."""
     if kind == "roughlink":
-        words = [*REAL_TIME, o.roughlink, "gateway", "run", "pep", "--queue", "5", "--install", "--inside", "net",
+        words = [o.roughlink, "gateway", "run", "pep", "--queue", "5", "--install", "--inside", "net",
                  "--set", f"cc={cc}"]
         return program("hub", words, "press Ctrl-C")
     return pepsal.running(o.pepsal, "hub", "sat", cc) if kind else contextlib.nullcontext()

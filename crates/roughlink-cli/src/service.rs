@@ -12,6 +12,7 @@ use axum::routing::get;
 use futures_util::future::join;
 use prometheus_client::registry::Registry;
 use roughlink_core::units::Time;
+use roughlink_host::use_ordinary_priority;
 use roughlink_lab::error::LabError;
 use sd_notify::NotifyState;
 use serde::Serialize;
@@ -75,12 +76,13 @@ impl BoundService {
         &self.path
     }
 
-    /// Starts to serve in a thread, which has the rights and the priority of the calling one.
+    /// Starts to serve in a thread of ordinary priority, which has the rights of the calling one.
     pub(crate) fn serve<S: ServiceStatus>(self) -> Result<StatusRequests<S>, Failure> {
         let failed = |e: io::Error| Failure::Machine(format!("cannot serve the status: {e}"), None);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (ask, requests) = sync_channel(connections::MAX_CONNECTIONS);
         thread::spawn(move || {
+            use_ordinary_priority();
             runtime.block_on(async move {
                 let router = router::<S>(ask);
                 let remote = async {
@@ -123,8 +125,10 @@ pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
     if path.starts_with(FOLDER) {
         fs::create_dir_all(FOLDER)?;
     }
-    if fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
-        fs::remove_file(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(file) if file.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is no socket")),
+        Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o660))?;

@@ -8,7 +8,6 @@ use landlock::{RulesetStatus, path_beneath_rules};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl::{set_keepcaps, set_no_new_privs};
-use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Group, User, getuid, initgroups, setresgid, setresuid};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -68,8 +67,6 @@ fn become_user(name: &str, keep: &CapsHashSet) -> Result<(), HostError> {
             // Without CAP_SETPCAP the set stays, but no program is executed anymore.
             let _ = caps::drop(None, CapSet::Bounding, *capability);
         }
-        // The loop of packets starts later, and its priority is the lowest real-time one.
-        let _ = setrlimit(Resource::RLIMIT_RTPRIO, 1, 1);
         set_keepcaps(true)?;
         initgroups(&CString::new(name).map_err(|_| Errno::EINVAL)?, user.gid)?;
         setresgid(user.gid, user.gid, user.gid)?;

@@ -102,7 +102,7 @@ pub use middlebox::{GatewayOnPath, Middlebox, PacketPath, Passage, PathDevices};
 pub use namespace::{Namespace, become_root, is_allowed};
 pub use nodes::{Directory, ListedNode, OWN_NODE, directories, variable};
 pub use program::{EndReason, Ended, Launcher, Output, OutputSink, Program, attend};
-pub use realtime::Effort;
+pub use realtime::{Effort, use_ordinary_priority};
 pub use relay::LoopEnd;
 pub use rules::{LeftoverRules, QueueRules, leftover_rules};
 pub use scheduling::RunDelay;

@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
-    thread_native_id,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,13 @@ pub(crate) fn raise_priority() -> Result<(), HostError> {
         };
         HostError::System { operation: "set real-time priority (SCHED_FIFO)".into(), source }
     })
+}
+
+/// Gives the calling thread an ordinary priority: it inherits the real-time one of the thread that started it.
+pub fn use_ordinary_priority() {
+    let ordinary = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+    // The policy is set first. To set the nice value, too, may be forbidden.
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, ordinary);
 }
 
 /// Processor time of a thread.

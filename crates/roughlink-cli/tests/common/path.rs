@@ -48,6 +48,12 @@ impl Bench {
         Some(Bench { client, machine, server, address })
     }
 
+    /// Returns true if this machine has a feature of gateways.
+    pub fn has(&self, feature: &str) -> bool {
+        let able = json(&roughlink(&["gateway", "check", "--json"]));
+        able.as_array().unwrap().iter().any(|f| f["name"] == feature && f["missing"].is_null())
+    }
+
     /// Starts a gateway and waits until it runs.
     pub fn start(&self, args: &[&str]) -> Child {
         self.service(&[&["gateway", "run"], args].concat())

@@ -53,13 +53,17 @@ pub(crate) fn run(args: &GatewayRun) -> Result<(), Failure> {
     let _cleanup = Cleanup::start(&Launcher::new(INSIDE), &plan).map_err(failure)?;
     let about = kind.about(args, name, described(args));
     let mut element = kind.element(&place, args.dry_run)?;
+    // Raises the priority, which the confined program may not.
+    let mut path = PacketPath::start(place);
+    if let Some(reason) = path.packets().counters().unhurried {
+        print_stderr(&format!("warning: other programs may delay packets: {reason}"));
+    }
     let kept = if args.queue.is_some() { KeptRight::NetworkAdministration } else { KeptRight::Nothing };
     for missing in confine(&args.user, kept).map_err(failure)? {
         print_stderr(&format!("warning: this machine does not restrict the program by {missing}"));
     }
     print_stderr(&format!("`{name}` runs {}; press Ctrl-C to end", about.place));
     let requests = service.serve()?;
-    let mut path = PacketPath::start(place);
     let mut watchdog = Watchdog::ready();
     while !stop.load(Ordering::Relaxed) {
         let now = path.turn(&mut *element).map_err(|e| failure(e.into()))?;
@@ -116,8 +120,7 @@ ExecStart={program} {}
 KillMode=mixed
 RuntimeDirectory=roughlink
 RuntimeDirectoryPreserve=yes
-LimitRTPRIO=1
-CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_NICE CAP_SYS_RESOURCE
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_NICE
 RestrictAddressFamilies=AF_UNIX AF_NETLINK {families}
 NoNewPrivileges=yes
 ProtectSystem=strict
