@@ -295,6 +295,7 @@ fn timelines_unplug_the_cable() {
     assert_eq!(periods(first), [[[s(1), s(3)]]]);
     assert_eq!(periods(&format!("{first}, {then}, {last}")), [[[s(1), s(3)], [s(5), s(9)]]]);
     assert_eq!(periods(&format!("{then}, {{ at = \"6 s\", up = false }}")), [[[s(5), Time::MAX]]]);
+    assert_eq!(periods(&format!("{then}, {{ at = \"6 s\", up = false, for = \"1 s\" }}")), [[[s(5), s(7)]]]);
     assert_eq!(periods(last), [[[Time::ZERO; 2]; 0]]);
     // Links of a cable are unplugged one by one.
     let three = THREE.replacen("class", "timeline = [{ at = \"1 s\", up = false }]\nclass", 1);

@@ -131,11 +131,13 @@ fn unplugged(changes: &[At<TomlPlug>], report: &mut Problems) -> Vec<[Time; 2]> 
             let problem = Problem::new("`for` needs `up = false`").at(span(&c.lasts), "");
             report.error(problem.help("remove it: the cable stays plugged in until the next change"));
         }
+        let until = lasts.map_or(Time::MAX, |lasts| at + lasts);
         let open = periods.last_mut().filter(|period| period[1] == Time::MAX);
         match (up, open) {
             (true, Some(period)) => period[1] = at,
-            (true, None) | (false, Some(_)) => {}
-            (false, None) => periods.push([at, lasts.map_or(Time::MAX, |lasts| at + lasts)]),
+            (true, None) => {}
+            (false, Some(period)) => period[1] = until,
+            (false, None) => periods.push([at, until]),
         }
         before = Some(at + lasts.unwrap_or_default());
     }
