@@ -80,16 +80,16 @@ pub(crate) fn probe(rootless: bool) {
     let here = namespace.as_ref().map_or_else(|_| Namespace::here(), Namespace::try_clone);
     // Rules of the machine itself must not change.
     let rules_space = namespace.as_ref().ok().and_then(|space| space.try_clone().ok());
-    said(NAMESPACE, namespace.map(drop));
-    said(DEVICE, device);
+    print_result(NAMESPACE, namespace.map(drop));
+    print_result(DEVICE, device);
     if rootless {
         return;
     }
-    said(FIFO, raise_priority());
+    print_result(FIFO, raise_priority());
     let Ok(here) = here else { return };
-    said(PACKET_SOCKET, here.within(open_packet_socket).and_then(|opened| opened));
-    said(QUEUE, Device::queue(&here, UNUSED_QUEUE).map(drop));
-    said(
+    print_result(PACKET_SOCKET, here.within(open_packet_socket).and_then(|opened| opened));
+    print_result(QUEUE, Device::queue(&here, UNUSED_QUEUE).map(drop));
+    print_result(
         RULES,
         match rules_space {
             Some(space) => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(&space).map(drop),
@@ -102,7 +102,7 @@ pub(crate) fn probe(rootless: bool) {
 }
 
 /// Prints the error of a feature, or nothing after its name.
-fn said(name: &str, tried: Result<(), HostError>) {
+fn print_result(name: &str, tried: Result<(), HostError>) {
     println!("{name}={}", tried.err().map(|e| e.with_cause()).unwrap_or_default().replace('\n', " "));
 }
 

@@ -2,8 +2,9 @@
 //! the session (ISO 15118-2 table 109, DIN 70121 table 75).
 //!
 //! A capture may show a packet at several nodes. The node that shows the first message of a vehicle first is the
-//! vehicle's end, and the node that shows it last is the charger's end. A limit counts at the end of the side that must
-//! keep it. If the capture was made at one place, both sides are judged there.
+//! vehicle's end, and the node that shows it last is the charger's end. A limit counts at the end where its timer runs.
+//! If the capture was made at one place, both sides are judged there. A request counts as unanswered if the capture goes
+//! on for longer than the limit.
 
 mod capture;
 mod session;
@@ -14,10 +15,11 @@ use crate::error::LabError;
 use capture::CapturedPacket;
 use roughlink_core::app::request::Side;
 use roughlink_core::units::Time;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// A matching run of SLAC, or a session.
+/// A matching run of SLAC, a session, or a discovery without one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JudgedDialogue {
     /// Kind of dialogue.
@@ -28,6 +30,8 @@ pub struct JudgedDialogue {
     pub deadlines: Vec<Deadline>,
     /// Responses of unknown kind, such as those to signed requests.
     pub unknown: u64,
+    /// Gaps in the capture: messages may be missing.
+    pub gaps: u64,
 }
 
 /// Kind of a dialogue.
@@ -35,6 +39,8 @@ pub struct JudgedDialogue {
 pub enum DialogueKind {
     /// Matching of a vehicle with a charger.
     Slac,
+    /// Discovery that no session followed.
+    Discovery,
     /// Charging session, with the discovery before it.
     Session,
 }
@@ -44,7 +50,7 @@ pub enum DialogueKind {
 pub struct Deadline {
     /// Name of the messages.
     pub message: &'static str,
-    /// Side that the limit concerns.
+    /// Side at which the timer runs.
     pub side: Side,
     /// Name of the limit in the standard.
     pub timer: &'static str,
@@ -52,7 +58,7 @@ pub struct Deadline {
     pub limit: Time,
     /// Times of the responses, in order.
     pub answers: Vec<AnswerTime>,
-    /// Requests without a response.
+    /// Requests without a response, at the side that waits for it.
     pub unanswered: u64,
 }
 
@@ -93,14 +99,16 @@ pub fn judge(path: &Path) -> Result<Vec<JudgedDialogue>, LabError> {
     let failed = |source: io::Error| LabError::Read { path: path.to_owned(), source };
     let file = disk::reader(path).map_err(failed)?;
     let (mut slac, mut sessions) = (slac::SlacFrames::default(), session::SessionMessages::default());
+    let mut end = Time::ZERO;
     capture::read(file, |packet: &CapturedPacket<'_>| {
+        end = end.max(packet.at);
         if !slac.see(packet) {
             sessions.see(packet);
         }
     })
     .map_err(failed)?;
-    let mut all = slac.judged();
-    all.extend(sessions.judged());
+    let mut all = slac.judged(end);
+    all.extend(sessions.judged(end));
     all.sort_by_key(|(first, dialogue)| (*first, dialogue.kind));
     Ok(all.into_iter().map(|(_, dialogue)| dialogue).collect())
 }
@@ -108,14 +116,12 @@ pub fn judge(path: &Path) -> Result<Vec<JudgedDialogue>, LabError> {
 /// Returns the places that saw a message of a vehicle, each with the time of its first one: the vehicle's end and the
 /// charger's end. `None` if no place saw any.
 fn ends(seen: impl Iterator<Item = (Time, usize)>) -> Option<[usize; 2]> {
-    let mut first: Vec<(Time, usize)> = Vec::new();
+    let mut first: BTreeMap<usize, Time> = BTreeMap::new();
     for (at, place) in seen {
-        if first.iter().all(|(_, known)| *known != place) {
-            first.push((at, place));
-        }
+        first.entry(place).or_insert(at);
     }
-    first.sort_unstable();
-    Some([first.first()?.1, first.last()?.1])
+    let by_time = || first.iter().map(|(place, at)| (*at, *place));
+    Some([by_time().min()?.1, by_time().max()?.1])
 }
 
 #[cfg(test)]

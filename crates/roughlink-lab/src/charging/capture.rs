@@ -3,6 +3,7 @@
 use pcap_parser::{Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, create_reader};
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
+use std::collections::HashMap;
 use std::io::{self, Read};
 
 /// Packet at a place of the capture.
@@ -22,33 +23,38 @@ struct Interface {
     resolution: u64,
 }
 
-/// Interfaces, and names of their places. A node may have several: `car:cable`, and `car:cable (Ethernet)` for frames
-/// without IP. The name before the colon is the place; other captures have a place for each interface.
+/// Interfaces and their places. A node may have several interfaces: `car:cable`, and `car:cable (Ethernet)` for frames
+/// without IP. The name before the last colon is the place. An interface without a name is a place of its own.
 #[derive(Default)]
 struct Interfaces {
     all: Vec<Interface>,
-    places: Vec<String>,
+    places: HashMap<String, usize>,
+    unnamed: usize,
 }
 
 impl Interfaces {
     fn add(&mut self, name: &str, link: Linktype, resolution: u64) {
-        let name = name.split_once(':').map_or(name, |(node, _)| node);
-        let known = self.places.iter().position(|place| !name.is_empty() && place == name);
-        let place = known.unwrap_or(self.places.len());
-        if known.is_none() {
-            self.places.push(name.to_owned());
-        }
+        let next = self.places.len() + self.unnamed;
+        let place = match name.rsplit_once(':').map_or(name, |(node, _)| node) {
+            "" => {
+                self.unnamed += 1;
+                next
+            }
+            node => *self.places.entry(node.to_owned()).or_insert(next),
+        };
         self.all.push(Interface { place, link, resolution });
     }
 
     fn described(&mut self, block: &InterfaceDescriptionBlock<'_>) {
         let name = block.if_name().and_then(Result::ok).unwrap_or_default();
-        self.add(name, block.linktype, block.ts_resolution().unwrap_or(MICROSECONDS).max(1));
+        // Units that are no power of ten are not supported by the parser; such packets are ignored.
+        self.add(name, block.linktype, block.ts_resolution().unwrap_or(0));
     }
 
     fn packet<'a>(&self, interface: u32, time: u64, bytes: &'a [u8], length: u32) -> Option<CapturedPacket<'a>> {
         let &Interface { place, link, resolution } = self.all.get(interface as usize)?;
-        let at = Time(u64::try_from(u128::from(time) * 1_000_000_000 / u128::from(resolution)).ok()?);
+        let ns = (u128::from(time) * 1_000_000_000).checked_div(u128::from(resolution))?;
+        let at = Time(u64::try_from(ns).ok()?);
         let bytes = bytes.get(..length as usize)?;
         let datagram = match link {
             Linktype::ETHERNET => Datagram::from_frame(bytes),
@@ -76,6 +82,9 @@ pub(super) fn read(file: impl Read + Send, mut each: impl FnMut(&CapturedPacket<
                     PcapBlockOwned::NG(Block::SectionHeader(_)) => {
                         interfaces.all.clear();
                         None
+                    }
+                    PcapBlockOwned::NG(Block::InterfaceDescription(_)) if interfaces.all.len() >= MAX_INTERFACES => {
+                        return bad("the capture has more than 10000 interfaces");
                     }
                     PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
                         interfaces.described(block);
@@ -116,5 +125,7 @@ pub(super) fn read(file: impl Read + Send, mut each: impl FnMut(&CapturedPacket<
 
 /// Size of the reader's buffer, and so the length of the longest block, bytes.
 const BUFFER: usize = 1 << 20;
-/// Default resolution of timestamps.
+/// Most interfaces of a section.
+const MAX_INTERFACES: usize = 10_000;
+/// Units of time per second in most captures.
 const MICROSECONDS: u64 = 1_000_000;

@@ -9,6 +9,7 @@ use roughlink_core::units::Time;
 use roughlink_core::wire::Addresses;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 /// Discovery datagram or complete message at a place.
 #[derive(Clone, Copy, Debug)]
@@ -69,21 +70,45 @@ impl SessionMessages {
         }
     }
 
-    /// Returns the sessions, each with the time of its first message.
-    pub(super) fn judged(&self) -> Vec<(Time, JudgedDialogue)> {
-        // The side that sends the first document of a connection is the vehicle.
+    /// Returns the sessions, and discoveries without one, each with the time of its first message. The capture ends at
+    /// `end`.
+    pub(super) fn judged(&self, end: Time) -> Vec<(Time, JudgedDialogue)> {
+        // The side that sends a request is the vehicle. Until a kind is known, it is the side that sends first.
         let mut sessions: Vec<(Time, [SocketAddr; 2])> = Vec::new();
         let mut known = BTreeSet::new();
-        for m in self.messages.iter().filter(|m| matches!(m.kind, SeenKind::Document(_))) {
-            let both = [m.from.min(m.to), m.from.max(m.to)];
-            if known.len() < MAX_SESSIONS && known.insert(both) {
-                sessions.push((m.at, [m.from, m.to]));
+        for m in &self.messages {
+            let SeenKind::Document(kind) = m.kind else { continue };
+            let is_response = kind.is_some_and(|kind| kind.is_response);
+            let ends = if is_response { [m.to, m.from] } else { [m.from, m.to] };
+            if known.len() < MAX_SESSIONS && known.insert([m.from.min(m.to), m.from.max(m.to)]) {
+                sessions.push((m.at, ends));
             }
         }
-        sessions.into_iter().map(|(first, ends)| (first, self.session(ends))).collect()
+        sessions.sort();
+        let mut all = Vec::new();
+        // Discovery belongs to the next session of the vehicle.
+        let mut since: BTreeMap<IpAddr, Time> = BTreeMap::new();
+        for &(first, [vehicle, charger]) in &sessions {
+            let mut judged = JudgedDialogue::new(DialogueKind::Session, vehicle.ip());
+            let from = since.insert(vehicle.ip(), first).unwrap_or_default();
+            judged.deadlines.extend(self.discovery(vehicle.ip(), from..first, end));
+            self.session([vehicle, charger], end, &mut judged);
+            all.push((first, judged));
+        }
+        let seekers = self.messages.iter().filter(|m| m.kind == SeenKind::Discovery(Side::Evcc));
+        let seekers: BTreeSet<IpAddr> = seekers.map(|m| m.from.ip()).collect();
+        for vehicle in seekers.into_iter().take(MAX_SESSIONS) {
+            let from = since.get(&vehicle).copied().unwrap_or_default();
+            let mut judged = JudgedDialogue::new(DialogueKind::Discovery, vehicle);
+            judged.deadlines.extend(self.discovery(vehicle, from..Time::MAX, end));
+            if !judged.deadlines.is_empty() {
+                all.push((from, judged));
+            }
+        }
+        all
     }
 
-    fn session(&self, [vehicle, charger]: [SocketAddr; 2]) -> JudgedDialogue {
+    fn session(&self, [vehicle, charger]: [SocketAddr; 2], end: Time, judged: &mut JudgedDialogue) {
         let documents = || {
             self.messages.iter().filter_map(move |m| match m.kind {
                 SeenKind::Document(kind) if (m.from, m.to) == (vehicle, charger) => Some((m, Side::Evcc, kind)),
@@ -92,24 +117,24 @@ impl SessionMessages {
             })
         };
         let requests = documents().filter(|(_, from, _)| *from == Side::Evcc);
-        let mut judged = JudgedDialogue {
-            kind: DialogueKind::Session,
-            vehicle: vehicle.ip().to_string(),
-            deadlines: Vec::new(),
-            unknown: 0,
+        let Some(places) = ends(requests.map(|(m, ..)| (m.at, m.place))) else { return };
+        let ours = |addresses: &Addresses| {
+            let [from, to] = addresses.sockets();
+            [[vehicle, charger], [charger, vehicle]].contains(&[from, to])
         };
-        let Some(places) = ends(requests.map(|(m, ..)| (m.at, m.place))) else { return judged };
-        judged.deadlines.extend(self.discovery(vehicle.ip(), places[0]));
+        let streams = self.streams.iter().filter(|((place, addresses), _)| places.contains(place) && ours(addresses));
+        judged.gaps = streams.map(|(_, stream)| stream.gaps + u64::from(!stream.early.is_empty())).sum();
         for (side, place) in Side::BY_END.into_iter().zip(places) {
             let mut asked: Option<(Time, Option<DocumentKind>)> = None;
             for (m, from, kind) in documents().filter(|(m, ..)| m.place == place) {
                 let before = asked.take();
                 match (from, before) {
-                    (Side::Evcc, Some((_, unanswered))) => {
-                        judged.count(side, unanswered, None);
+                    (Side::Evcc, before) => {
+                        if let Some((_, unanswered)) = before {
+                            judged.count(side, unanswered, None);
+                        }
                         asked = Some((m.at, kind));
                     }
-                    (Side::Evcc, None) => asked = Some((m.at, kind)),
                     (Side::Secc, Some((start, request))) => {
                         let took = m.at.saturating_sub(start);
                         judged.count(side, request.or(kind), Some(AnswerTime { at: m.at, took }));
@@ -117,40 +142,45 @@ impl SessionMessages {
                     (Side::Secc, None) => {}
                 }
             }
-            if let Some((_, unanswered)) = asked {
+            let silent = |(at, kind): &(Time, Option<DocumentKind>)| {
+                kind.is_some_and(|kind| end.saturating_sub(*at) > kind.limits().timeout)
+            };
+            if let Some((_, unanswered)) = asked.filter(silent) {
                 judged.count(side, unanswered, None);
             }
         }
         // Both sides of a message, one after the other.
         let order: Vec<&str> = judged.deadlines.iter().map(|d| d.message).collect();
         judged.deadlines.sort_by_key(|d| order.iter().position(|message| *message == d.message));
-        judged
     }
 
-    /// Judges the discovery by a vehicle.
-    fn discovery(&self, vehicle: IpAddr, place: usize) -> Option<Deadline> {
+    /// Judges the discovery by a vehicle in some period.
+    fn discovery(&self, vehicle: IpAddr, period: Range<Time>, end: Time) -> Option<Deadline> {
         let limit = SessionLimits::default().discovery_period;
         let mut deadline = Deadline::new("SDP", Side::Evcc, "SDP response", limit);
+        let asks = |m: &SeenMessage| m.kind == SeenKind::Discovery(Side::Evcc) && m.from.ip() == vehicle;
+        let within = || self.messages.iter().filter(|m| period.contains(&m.at));
+        let place = within().find(|m| asks(m))?.place;
         let mut asked: Option<Time> = None;
-        for m in self.messages.iter().filter(|m| m.place == place) {
-            match m.kind {
-                SeenKind::Discovery(Side::Evcc) if m.from.ip() == vehicle => {
-                    deadline.unanswered += u64::from(asked.is_some());
-                    asked = Some(m.at);
-                }
-                SeenKind::Discovery(Side::Secc) if m.to.ip() == vehicle => {
-                    let took = asked.take().map(|start| m.at.saturating_sub(start));
-                    deadline.answers.extend(took.map(|took| AnswerTime { at: m.at, took }));
-                }
-                _ => {}
+        for m in within().filter(|m| m.place == place) {
+            if asks(m) {
+                deadline.unanswered += u64::from(asked.is_some());
+                asked = Some(m.at);
+            } else if m.kind == SeenKind::Discovery(Side::Secc) && m.to.ip() == vehicle {
+                let took = asked.take().map(|start| m.at.saturating_sub(start));
+                deadline.answers.extend(took.map(|took| AnswerTime { at: m.at, took }));
             }
         }
-        deadline.unanswered += u64::from(asked.is_some());
+        deadline.unanswered += u64::from(asked.is_some_and(|start| end.saturating_sub(start) > limit));
         (!deadline.answers.is_empty() || deadline.unanswered > 0).then_some(deadline)
     }
 }
 
 impl JudgedDialogue {
+    fn new(kind: DialogueKind, vehicle: IpAddr) -> Self {
+        JudgedDialogue { kind, vehicle: vehicle.to_string(), deadlines: Vec::new(), unknown: 0, gaps: 0 }
+    }
+
     /// Counts a response, or a request without one.
     fn count(&mut self, side: Side, kind: Option<DocumentKind>, answer: Option<AnswerTime>) {
         let Some(kind) = kind else {
@@ -170,7 +200,7 @@ impl JudgedDialogue {
         }
         match answer {
             Some(answer) => self.deadlines[place].answers.push(answer),
-            None => self.deadlines[place].unanswered += 1,
+            None => self.deadlines[place].unanswered += u64::from(side == Side::Evcc),
         }
     }
 }
@@ -183,7 +213,9 @@ struct Stream {
     /// Segments after a gap.
     early: Vec<(u32, Vec<u8>)>,
     reader: MessageReader,
-    /// True if it carries something else, or a gap remained.
+    /// Gaps that were skipped.
+    gaps: u64,
+    /// True if it carries something else.
     is_ignored: bool,
 }
 
@@ -194,7 +226,14 @@ impl Stream {
             return;
         }
         self.take_in(seq, payload, &mut found);
-        while let Some(at) = self.early.iter().position(|(seq, _)| self.offset(*seq) <= 0) {
+        loop {
+            if self.early.len() > MAX_EARLY {
+                // The segment is missing in the capture: go on after the gap.
+                self.next = self.early.iter().map(|(seq, _)| *seq).min_by_key(|seq| self.offset(*seq));
+                self.reader = MessageReader::default();
+                self.gaps += 1;
+            }
+            let Some(at) = self.early.iter().position(|(seq, _)| self.offset(*seq) <= 0) else { break };
             let (seq, bytes) = self.early.swap_remove(at);
             self.take_in(seq, &bytes, &mut found);
         }
@@ -211,11 +250,7 @@ impl Stream {
     fn take_in(&mut self, seq: u32, bytes: &[u8], found: &mut impl FnMut(Option<DocumentKind>)) {
         let offset = self.offset(seq);
         if offset > 0 {
-            match self.early.len() {
-                MAX_EARLY => self.is_ignored = true,
-                _ => self.early.push((seq, bytes.to_vec())),
-            }
-            return;
+            return self.early.push((seq, bytes.to_vec()));
         }
         let fresh = bytes.get(offset.unsigned_abs() as usize..).unwrap_or_default();
         self.next = Some(self.next.unwrap_or(seq).wrapping_add(fresh.len() as u32));
@@ -264,8 +299,8 @@ impl MessageReader {
 }
 
 const HEADER: usize = V2GTP_HEADER as usize;
-/// Most messages, sessions and streams to keep, and most segments of a stream after a gap.
-const MAX_MESSAGES: usize = 10_000_000;
+/// Most messages, sessions and streams to keep, and most segments that a stream keeps while one before them is missing.
+const MAX_MESSAGES: usize = 1_000_000;
 const MAX_SESSIONS: usize = 64;
-const MAX_STREAMS: usize = 100_000;
-const MAX_EARLY: usize = 256;
+const MAX_STREAMS: usize = 1_000_000;
+const MAX_EARLY: usize = 16;

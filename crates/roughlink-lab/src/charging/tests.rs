@@ -97,11 +97,12 @@ fn responses_are_timed_at_both_ends() {
     // A repeated segment, then a request without a response.
     cable.segment(420, 1, 500 + n, flags::ACK, &response[..9], false);
     cable.segment(430, 0, 100 + 2 * request.len() as u32, flags::ACK, &request, false);
+    cable.segment(1000, 1, 500 + 2 * n, flags::ACK, &[], false);
     let all = cable.judged();
     assert_eq!((all.len(), all[0].kind, &*all[0].vehicle), (1, DialogueKind::Session, "fe80::2"));
     assert_eq!(
         limits(&all[0]),
-        [("CurrentDemand", Side::Evcc, 250, vec![24, 313], 1), ("CurrentDemand", Side::Secc, 25, vec![20, 9], 1),]
+        [("CurrentDemand", Side::Evcc, 250, vec![24, 313], 1), ("CurrentDemand", Side::Secc, 25, vec![20, 9], 0)]
     );
     let [vehicle, charger] = &all[0].deadlines[..] else { panic!() };
     assert_eq!((vehicle.late(), charger.late()), (1, 0));
@@ -121,6 +122,9 @@ fn discovery_and_messages_of_unknown_kind_are_counted() {
         cable.cross(ms, from, 0, &bytes, is_lost);
     };
     sdp(0, Side::Evcc, 0, true);
+    // Twice after the session.
+    sdp(2000, Side::Evcc, 0, true);
+    sdp(2250, Side::Evcc, 0, true);
     sdp(250, Side::Evcc, 0, false);
     sdp(260, Side::Secc, 1, false);
     // A request whose header has a notification, and a response of another kind than those before.
@@ -129,11 +133,13 @@ fn discovery_and_messages_of_unknown_kind_are_counted() {
     cable.segment(310, 1, 8, flags::ACK, &noted, false);
     let all = cable.judged();
     assert_eq!(limits(&all[0]), [("SDP", Side::Evcc, 250, vec![12], 1)]);
+    assert_eq!((all.len(), all[1].kind), (2, DialogueKind::Discovery));
+    assert_eq!(limits(&all[1]), [("SDP", Side::Evcc, 250, vec![], 1)], "the capture ends after the second");
     assert_eq!(all[0].unknown, 1);
 }
 
 #[test]
-fn other_connections_and_gaps_are_ignored() {
+fn other_connections_are_ignored_and_gaps_are_counted() {
     let mut cable = Cable::new();
     cable.segment(0, 0, 0, flags::ACK, b"GET / HTTP/1.1", false);
     assert_eq!(cable.judged(), []);
@@ -142,7 +148,10 @@ fn other_connections_and_gaps_are_ignored() {
     for n in 0..300 {
         cable.segment(n, 0, 1000 + n as u32 * 23, flags::ACK, &message(DEMAND[0]), false);
     }
-    assert_eq!(cable.judged(), [], "the capture lacks the beginning");
+    let all = cable.judged();
+    // At each end.
+    assert_eq!((all.len(), all[0].gaps), (1, 2), "the capture lacks the beginning");
+    assert!(all[0].deadlines[0].unanswered > 200);
 }
 
 #[test]
@@ -175,7 +184,7 @@ fn slac_is_judged_at_the_end_that_must_keep_a_limit() {
         limits(&all[0]),
         [
             ("CM_SLAC_PARM", Side::Evcc, 200, vec![12], 1),
-            ("CM_SLAC_PARM", Side::Secc, 100, vec![8], 1),
+            ("CM_SLAC_PARM", Side::Secc, 100, vec![8], 0),
             ("CM_START_ATTEN_CHAR", Side::Secc, 400, vec![92], 0),
             ("CM_MNBC_SOUND", Side::Evcc, 50, intervals[2..].to_vec(), 0),
             ("CM_ATTEN_CHAR", Side::Evcc, 1200, vec![702], 0),
@@ -186,6 +195,62 @@ fn slac_is_judged_at_the_end_that_must_keep_a_limit() {
             ("CM_SLAC_MATCH", Side::Secc, 100, vec![48], 0),
         ]
     );
+}
+
+/// The vehicle answers two stations; each answer counts against the message of the same station.
+#[test]
+fn stations_are_judged_one_by_one() {
+    let [car, near, far] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 3]];
+    let mut cable = Cable::new();
+    let mut send = |ms, from: usize, (source, to), kind, timer| {
+        let entry = [0, timer, 0];
+        let frame = ManagementMessage { to, from: source, version: 1, kind, entry: &entry }.to_frame();
+        cable.cross(ms, from, 1, &frame, false);
+    };
+    send(0, 0, (car, [0xff; 6]), types::CM_SLAC_PARM, 0);
+    send(5, 1, (near, car), types::CM_SLAC_PARM | types::CNF, 0);
+    send(6, 1, (far, car), types::CM_SLAC_PARM | types::CNF, 0);
+    send(100, 1, (near, car), types::CM_ATTEN_CHAR | types::IND, 0);
+    send(105, 1, (far, car), types::CM_ATTEN_CHAR | types::IND, 0);
+    send(110, 0, (car, near), types::CM_ATTEN_CHAR | types::RSP, 0);
+    send(260, 0, (car, far), types::CM_ATTEN_CHAR | types::RSP, 0);
+    // The second validation takes as long as the vehicle toggles the control pilot.
+    send(300, 0, (car, near), types::CM_VALIDATE, 0);
+    send(310, 1, (near, car), types::CM_VALIDATE | types::CNF, 0);
+    send(400, 0, (car, near), types::CM_VALIDATE, 16);
+    send(2200, 1, (near, car), types::CM_VALIDATE | types::CNF, 0);
+    send(12_000, 0, (car, near), types::CM_SLAC_MATCH, 0);
+    let all = cable.judged();
+    let of = |message, side| {
+        let found = limits(&all[0]).into_iter().filter(|l| (l.0, l.1) == (message, side));
+        found.map(|(_, _, limit, times, unanswered)| (limit, times, unanswered)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("CM_SLAC_PARM", Side::Evcc), [(200, vec![7, 8], 0)]);
+    assert_eq!(of("CM_ATTEN_CHAR", Side::Evcc), [(100, vec![8, 153], 0)]);
+    assert_eq!(of("CM_VALIDATE", Side::Evcc), [(200, vec![12], 0)]);
+    // The choice of the near station ends with the validation; the capture ends within the response time of the match.
+    assert_eq!(of("CM_SLAC_MATCH", Side::Secc), [(10_000, vec![190], 0)]);
+    assert_eq!(of("CM_SLAC_MATCH", Side::Evcc), []);
+}
+
+/// Captures may begin anywhere, sequence numbers wrap, and a car may connect again.
+#[test]
+fn sessions_are_told_apart() {
+    let (request, response) = (message(DEMAND[0]), message(DEMAND[1]));
+    let mut cable = Cable::new();
+    let first = u32::MAX - 3;
+    cable.segment(0, 1, 500, flags::ACK, &response, false);
+    cable.segment(100, 0, first, flags::ACK, &request[..8], false);
+    cable.segment(101, 0, first.wrapping_add(8), flags::ACK, &request[8..], false);
+    cable.segment(121, 1, 500 + response.len() as u32, flags::ACK, &response, false);
+    // From the same port.
+    cable.segment(200, 0, 7, flags::SYN, &[], false);
+    cable.segment(210, 1, 9, flags::SYN | flags::ACK, &[], false);
+    cable.segment(220, 0, 8, flags::ACK, &request, false);
+    cable.segment(230, 1, 10, flags::ACK, &response, false);
+    let all = cable.judged();
+    assert_eq!((all.len(), &*all[0].vehicle, all[0].gaps), (1, "fe80::2", 0));
+    assert_eq!(limits(&all[0])[0], ("CurrentDemand", Side::Evcc, 250, vec![22, 12], 0));
 }
 
 /// A capture of a program that was killed ends anywhere; other files are refused.

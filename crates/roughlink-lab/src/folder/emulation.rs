@@ -32,8 +32,8 @@ pub struct EmulationFolderContent {
     pub sent_mbps: Vec<(LinkDirection, Vec<CurvePoint>)>,
     /// Lateness, us: the median and the 99th percentile of each interval.
     pub lateness_us: [Vec<CurvePoint>; 2],
-    /// Charging dialogues in the capture.
-    pub charging: Vec<JudgedDialogue>,
+    /// Charging dialogues in the capture, or the reason why it cannot be read.
+    pub charging: Result<Vec<JudgedDialogue>, String>,
 }
 
 /// `emulation.json`.
@@ -147,7 +147,7 @@ pub(super) fn read(
         conversations: conversations(folder, axis)?,
         sent_mbps,
         lateness_us: lateness(folder, axis)?,
-        charging: charging(folder)?,
+        charging: charging(folder),
     };
     Ok(Some((emulation, links)))
 }
@@ -279,11 +279,13 @@ fn lateness(folder: &Path, axis: TimeAxis) -> Result<[Vec<CurvePoint>; 2], LabEr
     Ok(thinners.map(|thinner| axis.steps(thinner, axis.end)))
 }
 
-/// Judges the charging dialogues in the capture, if there is one.
-fn charging(folder: &Path) -> Result<Vec<JudgedDialogue>, LabError> {
+/// Judges the charging dialogues in the capture, if there is one. Returns the reason if it cannot be read.
+fn charging(folder: &Path) -> Result<Vec<JudgedDialogue>, String> {
     match judge(&folder.join(format!("{CAPTURE}.pcapng"))) {
+        Ok(judged) => Ok(judged),
         Err(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        judged => judged,
+        Err(LabError::Read { source, .. }) => Err(source.to_string()),
+        Err(e) => Err(e.to_string()),
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::message::{Document, V2gMessage};
 use crate::units::Time;
+use std::sync::LazyLock;
 
 /// Schema of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -155,8 +156,7 @@ impl DocumentKind {
             Document::Response(response) => (response.message, true),
         };
         let schema = if message == V2gMessage::SupportedAppProtocol { Schema::AppProtocol } else { Schema::Iso15118 };
-        let names = schema.bodies().iter().copied();
-        let name = names.into_iter().find(|name| message_named(name) == Some(message))?;
+        let name = schema.bodies().iter().find(|name| message_named(name) == Some(message))?;
         Some(DocumentKind { schema, name, is_response })
     }
 
@@ -177,7 +177,9 @@ impl DocumentKind {
 }
 
 fn message_named(name: &str) -> Option<V2gMessage> {
-    V2gMessage::ALL.into_iter().find(|message| format!("{message:?}") == name)
+    static NAMES: LazyLock<[String; V2gMessage::ALL.len()]> =
+        LazyLock::new(|| V2gMessage::ALL.map(|message| format!("{message:?}")));
+    NAMES.iter().position(|known| known == name).map(|number| V2gMessage::ALL[number])
 }
 
 /// Reader of bits, the most significant of a byte first.

@@ -11,8 +11,9 @@ use crate::report::thin::CurvePoint;
 use roughlink_core::app::request::Side;
 use roughlink_core::units::Time;
 
-/// Maximum number of dialogues in sentences and tables.
+/// Maximum number of dialogues in sentences and tables, and of points of a curve.
 const DESCRIBED: usize = 16;
+const DRAWN: usize = 400;
 
 fn ms(time: Time) -> f64 {
     time.as_secs_f64() * 1e3
@@ -28,13 +29,20 @@ const fn side(side: Side) -> &'static str {
 fn title(dialogue: &JudgedDialogue) -> String {
     match dialogue.kind {
         DialogueKind::Slac => format!("SLAC of {}", dialogue.vehicle),
+        DialogueKind::Discovery => format!("Discovery by {} without a session", dialogue.vehicle),
         DialogueKind::Session => format!("Session of {}", dialogue.vehicle),
     }
 }
 
 /// Returns the limits that were exceeded in sentences.
 pub(super) fn sentences(all: &[JudgedDialogue]) -> Vec<String> {
-    all.iter().take(DESCRIBED).map(sentence).collect()
+    let mut out: Vec<String> = all.iter().take(DESCRIBED).map(sentence).collect();
+    let more = all.get(DESCRIBED..).unwrap_or_default();
+    if !more.is_empty() {
+        let late = total(more.iter().flat_map(|dialogue| &dialogue.deadlines).map(Deadline::late));
+        out.push(format!("{} more charging dialogues are not listed; {late} of their times are late.", more.len()));
+    }
+    out
 }
 
 fn sentence(dialogue: &JudgedDialogue) -> String {
@@ -46,12 +54,16 @@ fn sentence(dialogue: &JudgedDialogue) -> String {
         format!("{} at the {} {number} above {} ms ({})", d.message, side(d.side), three(ms(d.limit)), d.timer)
     });
     let exceeded: Vec<String> = exceeded.collect();
-    let mut text = match late {
-        0 => format!("{}: all {answers} times are within the limits", title(dialogue)),
+    let mut text = match (answers, late) {
+        (0, _) => format!("{}: no time was measured", title(dialogue)),
+        (_, 0) => format!("{}: all {answers} times are within the limits", title(dialogue)),
         _ => format!("{}: {late} of {answers} times exceed a limit: {}", title(dialogue), exceeded.join("; ")),
     };
     if silent > 0 {
-        text += &format!("; {silent} requests have no response");
+        text += &format!("; requests without a response: {silent}");
+    }
+    if dialogue.gaps > 0 {
+        text += &format!("; the capture lacks segments at {} places, so messages may be missing", dialogue.gaps);
     }
     if dialogue.unknown > 0 {
         text += &format!("; {} messages of unknown kind are not judged", dialogue.unknown);
@@ -61,7 +73,7 @@ fn sentence(dialogue: &JudgedDialogue) -> String {
 
 /// Renders a table of limits for each dialogue.
 pub(super) fn tables(all: &[JudgedDialogue]) -> String {
-    let head = ["Message", "Side", "Limit", "ms", "p50, ms", "p99", "max", "Late", "Times"];
+    let head = ["Message", "Side", "Timer", "Limit, ms", "p50, ms", "p99", "max", "Late", "Times"];
     let one = |dialogue: &JudgedDialogue| {
         let mut table = HtmlTable::new("Limits", 3, &head);
         for d in &dialogue.deadlines {
@@ -71,9 +83,9 @@ pub(super) fn tables(all: &[JudgedDialogue]) -> String {
                 n => format!(" <span class=\"unit\">and {n} without</span>"),
             };
             table.rows.push(vec![
-                breakable(d.message),
+                if d.message.contains('_') { broken(d.message) } else { breakable(d.message) },
                 side(d.side).to_owned(),
-                d.timer.replace('_', "_<wbr>"),
+                broken(d.timer),
                 number(ms(d.limit)),
                 time(0.5),
                 time(0.99),
@@ -87,6 +99,11 @@ pub(super) fn tables(all: &[JudgedDialogue]) -> String {
     all.iter().take(DESCRIBED).map(one).collect()
 }
 
+/// Allows a line break after each underscore, for narrow screens.
+fn broken(name: &str) -> String {
+    name.replace('_', "_<wbr>")
+}
+
 /// Returns the charts of the first session and of the first run of SLAC.
 pub(super) fn section(run: &SingleRun, all: &[JudgedDialogue]) -> Option<Section> {
     let first = |kind| all.iter().find(|d| d.kind == kind).into_iter().flat_map(|d| &d.deadlines);
@@ -97,29 +114,28 @@ pub(super) fn section(run: &SingleRun, all: &[JudgedDialogue]) -> Option<Section
         ("SLAC", curves(first(DialogueKind::Slac))),
     ];
     let charts = panels.iter().map(|(caption, curves)| {
-        Chart::new(caption, "ms", curves.iter().map(|(name, points)| ((*name).to_owned(), &points[..])))
+        let named = curves.iter().map(|(name, points)| ((*name).to_owned(), &points[..]));
+        Chart::new(caption, "% of the limit", named).close_up()
     });
-    let both = [DialogueKind::Session, DialogueKind::Slac];
-    let several = both.into_iter().any(|kind| all.iter().filter(|d| d.kind == kind).count() > 1);
-    let which = if several { " The first vehicle; the tables have all." } else { "" };
-    let about = format!("From the capture: times of responses at either end of the cable, and their limits.{which}");
-    over_time(run, "limits", "Responses and their limits", &about, charts.collect())
+    let about = "From the capture: time of each response at either end of the cable, as a share of its limit. Shown are \
+                 the first session and the first run of SLAC.";
+    over_time(run, "limits", "Responses and their limits", about, charts.collect())
 }
 
-/// Returns times and limits of each side over time.
-fn curves<'a>(deadlines: impl Iterator<Item = &'a Deadline> + Clone) -> [(&'static str, Vec<CurvePoint>); 4] {
-    let points = |side: Side, value: fn(&Deadline, Time) -> Time| {
+/// Returns the shares of the limits at both sides, %, and the limit. Of many, those nearest to the limit or above it.
+fn curves<'a>(deadlines: impl Iterator<Item = &'a Deadline> + Clone) -> [(&'static str, Vec<CurvePoint>); 3] {
+    let [vehicle, charger] = Side::BY_END.map(|side| {
         let of_side = deadlines.clone().filter(move |d| d.side == side);
-        let mut points: Vec<CurvePoint> = of_side
-            .flat_map(|d| d.answers.iter().map(move |a| (a.at.as_secs_f64(), Some(ms(value(d, a.took))))))
+        let mut shares: Vec<(Time, f64)> = of_side
+            .flat_map(|d| d.answers.iter().map(|a| (a.at, 100.0 * ms(a.took) / ms(d.limit).max(1e-6))))
             .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
-    };
-    [
-        ("vehicle", points(Side::Evcc, |_, took| took)),
-        ("limit of the vehicle", points(Side::Evcc, |d, _| d.limit)),
-        ("charger", points(Side::Secc, |_, took| took)),
-        ("limit of the charger", points(Side::Secc, |d, _| d.limit)),
-    ]
+        shares.sort_by_key(|share| share.0);
+        let chunks = shares.chunks(shares.len().div_ceil(DRAWN).max(1));
+        let worst = chunks.filter_map(|chunk| chunk.iter().max_by(|a, b| a.1.total_cmp(&b.1)));
+        worst.map(|(at, share)| (at.as_secs_f64(), Some(*share))).collect::<Vec<CurvePoint>>()
+    });
+    let limit = [&vehicle, &charger].into_iter().flatten().map(|point| (point.0, Some(100.0))).collect();
+    let mut all = [("vehicle", vehicle), ("charger", charger), ("limit", limit)];
+    all[2].1.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
 }

@@ -29,6 +29,8 @@ pub(super) struct Section {
 }
 
 pub(super) struct Chart<'a> {
+    /// Ends of the time axis, s, if they differ from those of the run.
+    span: Option<(f64, f64)>,
     caption: String,
     /// Caption of the y axis.
     y: &'a str,
@@ -40,7 +42,13 @@ pub(super) struct Chart<'a> {
 impl<'a> Chart<'a> {
     pub(super) fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
         let drawn = |points: &[CurvePoint]| points.iter().filter(|p| p.1.is_some()).count() > 1;
-        Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
+        Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None, span: None }
+    }
+
+    /// Shows only the time of its curves.
+    pub(super) fn close_up(self) -> Self {
+        let times = || self.curves.iter().flat_map(|curve| curve.1).map(|point| point.0);
+        Chart { span: times().reduce(f64::min).zip(times().reduce(f64::max)), ..self }
     }
 
     fn from_quantity(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [CurvePoint])>) -> Self {
@@ -256,6 +264,12 @@ fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: 
                 points.iter().map(|(x, y)| (rounded(*x), y.map_or(Value::Null, rounded))).unzip();
             json!({"role": "curve", "slot": slot(name), "name": name, "x": x, "y": y, "text": name})
         };
+        let mut x = x.clone();
+        if let Some((start, end)) = chart.span {
+            // A margin keeps the first and the last point off the edges.
+            let margin = (end - start).max(0.001) / 50.0;
+            x["range"] = json!([rounded(start - margin), rounded(end + margin)]);
+        }
         Panel {
             caption: chart.caption.clone(),
             group: String::new(),

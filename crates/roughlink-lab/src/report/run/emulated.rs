@@ -18,7 +18,10 @@ const MAX_ROWS: usize = 200;
 
 /// Returns the results in sentences: limits of charging, conversations, timing, end, changes.
 pub(super) fn sentences(e: &EmulationFolderContent) -> Vec<String> {
-    let mut out = charging::sentences(&e.charging);
+    let mut out = match &e.charging {
+        Ok(dialogues) => charging::sentences(dialogues),
+        Err(reason) => vec![format!("Limits of charging are not judged: {reason}.")],
+    };
     out.extend(describe_conversations(&e.outcome.conversations));
     out.extend(describe_timing(e));
     out.extend(describe_end(&e.outcome.ended).map(str::to_owned));
@@ -106,7 +109,7 @@ pub(super) fn sections(run: &SingleRun, e: &EmulationFolderContent) -> Vec<Secti
     let late = Chart::new("", "us", late.map(|(name, points)| (name.to_owned(), &points[..])));
     let about = "Lateness of packets that left the network, per 0.1 s.";
     let late = over_time(run, "lateness", "Lateness", about, vec![late]);
-    let limits = charging::section(run, &e.charging);
+    let limits = e.charging.as_ref().ok().and_then(|dialogues| charging::section(run, dialogues));
     [limits, talks, sent, late].into_iter().flatten().map(wide).collect()
 }
 
@@ -123,7 +126,8 @@ pub(super) fn tables(e: &EmulationFolderContent) -> String {
         ("Changes by hand", changes(&e.outcome.changes)),
     ];
     let rest = tables.into_iter().map(|(title, table)| headed(title, &table.html()));
-    [charging::tables(&e.charging)].into_iter().chain(rest).collect()
+    let limits = e.charging.as_ref().map(|dialogues| charging::tables(dialogues)).unwrap_or_default();
+    [limits].into_iter().chain(rest).collect()
 }
 
 fn conversations(e: &EmulationFolderContent) -> HtmlTable {
