@@ -58,7 +58,7 @@ fn queues_are_ruled_watched_and_cleaned_up() {
     let fact = |key: &str| facts.lines().find_map(|l| l.strip_prefix(key)).unwrap().trim().to_owned();
     assert_eq!((fact("CapPrm:").as_str(), fact("NoNewPrivs:").as_str()), ("0000000000001000", "1"));
     assert!(!fact("Uid:").starts_with('0') && fact("Seccomp:") == "2", "{facts}");
-    // Only the loop of packets has a real-time priority, if this machine permits one: field 41 of proc(5) is 1, SCHED_FIFO.
+    // Only the loop of packets has a real-time priority, if this machine permits one. Field 41 is then 1, SCHED_FIFO.
     let threads = fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap().map(|task| {
         let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
         stat.rsplit(") ").next().unwrap().split(' ').nth(38).unwrap() == "1"

@@ -3,8 +3,8 @@
 //!
 //! A capture may show a packet at several nodes. The node that shows the first message of a vehicle first is the
 //! vehicle's end, and the node that shows it last is the charger's end. A limit counts at the end where its timer runs.
-//! If the capture was made at one place, both sides are judged there. A request counts as unanswered if the capture goes
-//! on for longer than the limit.
+//! If the capture was made at one place, both sides are judged there. A request counts as unanswered if the capture
+//! continues for longer than the limit.
 
 mod capture;
 mod session;

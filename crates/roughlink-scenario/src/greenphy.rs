@@ -26,8 +26,8 @@ pub(super) struct TomlGreenPhy {
     /// Attenuation between the two modems, from 0 dB to 100 dB. If set, modems in emulations answer management messages
     /// (SLAC), and other frames pass only between modems with the same key.
     pub attenuation: Option<Leaf<Decibel>>,
-    /// Changes of the cable, in order of time. It is plugged in at first. Modems with keys leave their network when it
-    /// is unplugged, and join again `mac.join` after it is plugged in.
+    /// Changes of the cable, in order of time; plugged in before the first. Modems with keys leave their network when
+    /// the cable is unplugged, and join again `mac.join` after it is plugged in.
     pub timeline: Option<Vec<At<TomlPlug>>>,
     /// Parameters of medium access.
     pub mac: Option<Box<At<StructKeys<GreenPhyConfig>>>>,

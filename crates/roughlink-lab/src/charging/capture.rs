@@ -24,7 +24,7 @@ struct Interface {
 }
 
 /// Interfaces and their places. A node may have several interfaces: `car:cable`, and `car:cable (Ethernet)` for frames
-/// without IP. The name before the last colon is the place. An interface without a name is a place of its own.
+/// without IP. The name before the last colon is the place. Each interface without a name is a separate place.
 #[derive(Default)]
 struct Interfaces {
     all: Vec<Interface>,

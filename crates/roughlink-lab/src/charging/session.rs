@@ -31,7 +31,7 @@ enum SeenKind {
 /// Messages of charging sessions in a capture.
 #[derive(Default)]
 pub(super) struct SessionMessages {
-    streams: BTreeMap<(usize, Addresses), Stream>,
+    streams: BTreeMap<(usize, Addresses), MessageStream>,
     messages: Vec<SeenMessage>,
 }
 
@@ -59,7 +59,7 @@ impl SessionMessages {
                 }
                 let stream = self.streams.entry(key).or_default();
                 if tcp.flags & flags::SYN != 0 {
-                    *stream = Stream { next: Some(tcp.seq.wrapping_add(1)), ..Stream::default() };
+                    *stream = MessageStream { next: Some(tcp.seq.wrapping_add(1)), ..MessageStream::default() };
                 } else {
                     stream.segment(tcp.seq, payload, |kind| {
                         self.messages.push(SeenMessage { at, place, from, to, kind: SeenKind::Document(kind) });
@@ -95,15 +95,16 @@ impl SessionMessages {
             self.session([vehicle, charger], end, &mut judged);
             all.push((first, judged));
         }
-        let seekers = self.messages.iter().filter(|m| m.kind == SeenKind::Discovery(Side::Evcc));
-        let seekers: BTreeSet<IpAddr> = seekers.map(|m| m.from.ip()).collect();
-        for vehicle in seekers.into_iter().take(MAX_SESSIONS) {
-            let from = since.get(&vehicle).copied().unwrap_or_default();
-            let mut judged = JudgedDialogue::new(DialogueKind::Discovery, vehicle);
-            judged.deadlines.extend(self.discovery(vehicle, from..Time::MAX, end));
-            if !judged.deadlines.is_empty() {
-                all.push((from, judged));
+        let mut alone: BTreeMap<IpAddr, Time> = BTreeMap::new();
+        for m in self.messages.iter().filter(|m| m.kind == SeenKind::Discovery(Side::Evcc)) {
+            if since.get(&m.from.ip()).is_none_or(|last| m.at >= *last) && alone.len() < MAX_SESSIONS {
+                alone.entry(m.from.ip()).or_insert(m.at);
             }
+        }
+        for (vehicle, first) in alone {
+            let mut judged = JudgedDialogue::new(DialogueKind::Discovery, vehicle);
+            judged.deadlines.extend(self.discovery(vehicle, first..Time::MAX, end));
+            all.push((first, judged));
         }
         all
     }
@@ -207,7 +208,7 @@ impl JudgedDialogue {
 
 /// One direction of a connection at a place: bytes in order, and the messages in them.
 #[derive(Default)]
-struct Stream {
+struct MessageStream {
     /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
     /// Segments after a gap.
@@ -219,7 +220,7 @@ struct Stream {
     is_ignored: bool,
 }
 
-impl Stream {
+impl MessageStream {
     /// Passes the kinds of the messages that a segment completes to `found`.
     fn segment(&mut self, seq: u32, payload: &[u8], mut found: impl FnMut(Option<DocumentKind>)) {
         if self.is_ignored || payload.is_empty() {

@@ -19,27 +19,27 @@ struct Rule {
     from: &'static [u16],
     /// Messages that end it.
     to: &'static [u16],
-    wait: Wait,
+    pairing: Pairing,
 }
 
 /// Relation of two messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum Pairing {
     /// A response, which may be missing. Repetitions of the request do not restart the time before the limit.
     Response,
     /// The next message of the same side, if it goes on. The latest start counts.
     Sequence,
 }
 
-use Wait::{Response, Sequence};
+use Pairing::{Response, Sequence};
 
 const fn rule(
-    (message, side, wait): (&'static str, Side, Wait),
+    (message, side, pairing): (&'static str, Side, Pairing),
     (timer, limit_ms): (&'static str, u64),
     from: &'static [u16],
     to: &'static [u16],
 ) -> Rule {
-    Rule { message, side, timer, limit: Time::from_millis(limit_ms), from, to, wait }
+    Rule { message, side, timer, limit: Time::from_millis(limit_ms), from, to, pairing }
 }
 
 const RESPONSE: (&str, u64) = ("TT_match_response", 200);
@@ -134,7 +134,7 @@ impl SlacFrames {
         let deadlines = RULES.iter().map(|rule| {
             let mut deadline = Deadline::new(rule.message, rule.side, rule.timer, rule.limit);
             // Sounds are for all chargers, and so are the requests of a vehicle that no charger answers.
-            if rule.side == Side::Evcc && (rule.wait == Sequence || chargers.is_empty()) {
+            if rule.side == Side::Evcc && (rule.pairing == Sequence || chargers.is_empty()) {
                 rule.apply(at_vehicle.iter().copied(), &mut deadline, end);
                 return deadline;
             }
@@ -164,7 +164,7 @@ impl SlacFrames {
 impl Rule {
     fn apply<'a>(&self, frames: impl Iterator<Item = &'a SlacFrame>, deadline: &mut Deadline, end: Time) {
         // A missing response counts at the side that waits for it.
-        let counts = self.wait == Response && self.timer != PERFORMANCE.0;
+        let counts = self.pairing == Response && self.timer != PERFORMANCE.0;
         let mut since: Option<Time> = None;
         for frame in frames {
             if self.to.contains(&frame.kind)
@@ -175,7 +175,7 @@ impl Rule {
             if self.from.contains(&frame.kind) {
                 let passed = since.is_some_and(|start| frame.at.saturating_sub(start) > self.limit);
                 deadline.unanswered += u64::from(passed && counts);
-                if passed || self.wait == Sequence || since.is_none() {
+                if passed || self.pairing == Sequence || since.is_none() {
                     since = Some(frame.at);
                 }
             }

@@ -57,6 +57,18 @@ impl Cable {
         self.cross(ms, from, 0, &bytes, is_lost);
     }
 
+    /// Sends a datagram of the discovery.
+    fn discovery(&mut self, ms: u64, side: Side, is_lost: bool) {
+        let from = usize::from(side == Side::Secc);
+        let addresses = Addresses { src_port: 40_000, dst_port: 15_118, ..CAR };
+        let addresses = if from == 0 { addresses } else { addresses.reversed() };
+        let payload = v2gtp::sdp(side, &addresses);
+        let packet = Packet::udp(FlowId::new(0, from == 1), 0, payload.len() as u16, Time::ZERO);
+        let mut bytes = Vec::new();
+        encode(&packet, None, &addresses, &payload, &mut bytes).unwrap();
+        self.cross(ms, from, 0, &bytes, is_lost);
+    }
+
     fn judged(self) -> Vec<JudgedDialogue> {
         judged_file(&self.file.finish().unwrap()).unwrap()
     }
@@ -112,25 +124,16 @@ fn responses_are_timed_at_both_ends() {
 #[test]
 fn discovery_and_messages_of_unknown_kind_are_counted() {
     let mut cable = Cable::new();
-    let mut sdp = |ms, side, from: usize, is_lost| {
-        let addresses = Addresses { src_port: 40_000, dst_port: 15_118, ..CAR };
-        let addresses = if from == 0 { addresses } else { addresses.reversed() };
-        let payload = v2gtp::sdp(side, &addresses);
-        let packet = Packet::udp(FlowId::new(0, from == 1), 0, payload.len() as u16, Time::ZERO);
-        let mut bytes = Vec::new();
-        encode(&packet, None, &addresses, &payload, &mut bytes).unwrap();
-        cable.cross(ms, from, 0, &bytes, is_lost);
-    };
-    sdp(0, Side::Evcc, 0, true);
-    // Twice after the session.
-    sdp(2000, Side::Evcc, 0, true);
-    sdp(2250, Side::Evcc, 0, true);
-    sdp(250, Side::Evcc, 0, false);
-    sdp(260, Side::Secc, 1, false);
+    cable.discovery(0, Side::Evcc, true);
+    cable.discovery(250, Side::Evcc, false);
+    cable.discovery(260, Side::Secc, false);
     // A request whose header has a notification, and a response of another kind than those before.
     let noted = message(&[0x80, 0x98, 0x02, 0, 0x48, 0xd1, 0x59, 0xe2, 0x6a, 0xf3, 0x7b, 0xc0, 0, 0x1b, 0xc0]);
     cable.segment(300, 0, 7, flags::ACK, &noted, false);
     cable.segment(310, 1, 8, flags::ACK, &noted, false);
+    // No session follows.
+    cable.discovery(2000, Side::Evcc, true);
+    cable.discovery(2250, Side::Evcc, true);
     let all = cable.judged();
     assert_eq!(limits(&all[0]), [("SDP", Side::Evcc, 250, vec![12], 1)]);
     assert_eq!((all.len(), all[1].kind), (2, DialogueKind::Discovery));

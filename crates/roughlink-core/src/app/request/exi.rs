@@ -4,15 +4,15 @@
 //! A V2G message is schema-informed EXI without options (W3C EXI 1.0). The EXI header has one byte. The next seven bits
 //! are the number of V2G_Message in its schema: 76 in ISO 15118-2, 77 in DIN 70121. The session ID follows with its
 //! length. The header of the message then ends, or goes on with a notification or a signature, whose length is unknown
-//! here. Six bits give the number of the body in [`Schema::bodies`].
+//! here. Six bits give the number of the body in [`ExiSchema::bodies`].
 
 use super::message::{Document, V2gMessage};
 use crate::units::Time;
 use std::sync::LazyLock;
 
-/// Schema of a document.
+/// ExiSchema of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Schema {
+pub enum ExiSchema {
     /// Negotiation of the protocol: supportedAppProtocol.
     AppProtocol,
     /// DIN 70121.
@@ -24,8 +24,8 @@ pub enum Schema {
 /// Kind of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DocumentKind {
-    /// Schema.
-    pub schema: Schema,
+    /// ExiSchema.
+    pub schema: ExiSchema,
     /// Name in the schema without `Req` and `Res`.
     pub name: &'static str,
     /// True for a response.
@@ -41,13 +41,13 @@ pub struct ResponseLimits {
     pub performance: Option<Time>,
 }
 
-impl Schema {
+impl ExiSchema {
     /// Names of the bodies in the order of their numbers. Each counts twice, as request and as response, except for
     /// `BodyElement`, which is abstract.
     const fn bodies(self) -> &'static [&'static str] {
         match self {
-            Schema::AppProtocol => &["SupportedAppProtocol"],
-            Schema::Din70121 => &[
+            ExiSchema::AppProtocol => &["SupportedAppProtocol"],
+            ExiSchema::Din70121 => &[
                 "BodyElement",
                 "CableCheck",
                 "CertificateInstallation",
@@ -67,7 +67,7 @@ impl Schema {
                 "SessionStop",
                 "WeldingDetection",
             ],
-            Schema::Iso15118 => &[
+            ExiSchema::Iso15118 => &[
                 "Authorization",
                 "BodyElement",
                 "CableCheck",
@@ -127,10 +127,10 @@ impl DocumentKind {
             return None;
         }
         let schema = match bits.take(7)? {
-            76 => Schema::Iso15118,
-            77 => Schema::Din70121,
+            76 => ExiSchema::Iso15118,
+            77 => ExiSchema::Din70121,
             // The two elements of this schema have two bits.
-            other @ 0..64 => return Schema::AppProtocol.kind(usize::from(other >> 5)),
+            other @ 0..64 => return ExiSchema::AppProtocol.kind(usize::from(other >> 5)),
             _ => return None,
         };
         // The elements Header and SessionID begin, and so does the content.
@@ -155,7 +155,8 @@ impl DocumentKind {
             Document::Request(message) => (message, false),
             Document::Response(response) => (response.message, true),
         };
-        let schema = if message == V2gMessage::SupportedAppProtocol { Schema::AppProtocol } else { Schema::Iso15118 };
+        let schema =
+            if message == V2gMessage::SupportedAppProtocol { ExiSchema::AppProtocol } else { ExiSchema::Iso15118 };
         let name = schema.bodies().iter().find(|name| message_named(name) == Some(message))?;
         Some(DocumentKind { schema, name, is_response })
     }
@@ -164,8 +165,8 @@ impl DocumentKind {
     pub fn limits(&self) -> ResponseLimits {
         let limits = |timeout, performance| ResponseLimits { timeout: Time::from_millis(timeout), performance };
         match (self.schema, self.name, message_named(self.name)) {
-            (Schema::Din70121, "CurrentDemand", _) => limits(250, None),
-            (Schema::Din70121, ..) => limits(2000, None),
+            (ExiSchema::Din70121, "CurrentDemand", _) => limits(250, None),
+            (ExiSchema::Din70121, ..) => limits(2000, None),
             (.., Some(message)) => {
                 let spec = message.spec();
                 ResponseLimits { timeout: spec.timeout, performance: Some(spec.performance) }
@@ -209,7 +210,7 @@ const ABSTRACT: &str = "BodyElement";
 mod tests {
     use super::*;
 
-    fn kind(hex: &str) -> Option<(Schema, &'static str, bool)> {
+    fn kind(hex: &str) -> Option<(ExiSchema, &'static str, bool)> {
         let bytes: Vec<u8> =
             (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
         let head = &bytes[..bytes.len().min(HEAD)];
@@ -219,7 +220,7 @@ mod tests {
     /// Documents of iso15118 0.31.2, which encodes them with EXIficient: a DC session, and single messages.
     #[test]
     fn documents_of_exificient_are_recognized() {
-        use Schema::*;
+        use ExiSchema::*;
         for (hex, schema, name, is_response) in [
             ("8000ebab9371d34b9b79d189a98989", AppProtocol, "SupportedAppProtocol", false),
             ("80400040", AppProtocol, "SupportedAppProtocol", true),
@@ -286,11 +287,11 @@ mod tests {
             let limits = DocumentKind { schema, name, is_response: false }.limits();
             (limits.timeout.as_millis(), limits.performance.map(|time| time.as_millis()))
         };
-        assert_eq!(limits(Schema::Iso15118, "CertificateInstallation"), (5000, Some(4500)));
-        assert_eq!(limits(Schema::Iso15118, "PaymentDetails"), (5000, Some(4500)));
-        assert_eq!(limits(Schema::Iso15118, "MeteringReceipt"), (2000, Some(1500)));
-        assert_eq!(limits(Schema::Iso15118, "PowerDelivery"), (5000, Some(4500)));
-        assert_eq!(limits(Schema::Din70121, "PowerDelivery"), (2000, None));
-        assert_eq!(limits(Schema::Din70121, "CurrentDemand"), (250, None));
+        assert_eq!(limits(ExiSchema::Iso15118, "CertificateInstallation"), (5000, Some(4500)));
+        assert_eq!(limits(ExiSchema::Iso15118, "PaymentDetails"), (5000, Some(4500)));
+        assert_eq!(limits(ExiSchema::Iso15118, "MeteringReceipt"), (2000, Some(1500)));
+        assert_eq!(limits(ExiSchema::Iso15118, "PowerDelivery"), (5000, Some(4500)));
+        assert_eq!(limits(ExiSchema::Din70121, "PowerDelivery"), (2000, None));
+        assert_eq!(limits(ExiSchema::Din70121, "CurrentDemand"), (250, None));
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn section(run: &SingleRun, all: &[JudgedDialogue]) -> Option<Section
         let named = curves.iter().map(|(name, points)| ((*name).to_owned(), &points[..]));
         Chart::new(caption, "% of the limit", named).close_up()
     });
-    let about = "From the capture: time of each response at either end of the cable, as a share of its limit. Shown are \
+    let about = "From the capture: the time of each response as a share of its limit, at either end of the cable, in \
                  the first session and the first run of SLAC.";
     over_time(run, "limits", "Responses and their limits", about, charts.collect())
 }

@@ -29,7 +29,7 @@ pub(super) struct Section {
 }
 
 pub(super) struct Chart<'a> {
-    /// Ends of the time axis, s, if they differ from those of the run.
+    /// Start and end of the time axis, s; the whole run if absent.
     span: Option<(f64, f64)>,
     caption: String,
     /// Caption of the y axis.
