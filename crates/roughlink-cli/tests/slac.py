@@ -71,7 +71,7 @@ class Host:
 def car(host, peer):
     run = os.urandom(8)
     host.send(BROADCAST, PARM, bytes(2) + run)
-    stations, until = [], time.monotonic() + 0.4
+    stations, until = [], time.monotonic() + 0.3
     while message := host.receive(until):
         if message[0] == PARM | CNF and message[2][17:25] == run:
             stations.append(message[1])

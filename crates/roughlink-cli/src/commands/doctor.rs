@@ -71,7 +71,8 @@ fn report_cleanup(json: bool) -> Result<(), Failure> {
 }
 
 /// Namespaces and devices have no names, so only processes and rules can remain.
-const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation and no rule of an ended gateway remains.\n\
+const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation remains, and no rule of an ended gateway in this\n\
+    network namespace.\n\
     The kernel removed network namespaces, devices and mounts together with the processes.\n";
 
 fn facts() -> Vec<Fact> {

@@ -15,6 +15,7 @@ use roughlink_host::{
 };
 use roughlink_lab::error::LabError;
 use serde_json::json;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -216,6 +217,9 @@ fn waited(stop: &AtomicBool) -> bool {
 
 fn read(name: &str) -> Result<GatewayStatus, Failure> {
     let text = service::read(KIND, name).map_err(|e| {
+        if e.kind() == io::ErrorKind::ConnectionRefused {
+            return Failure::Machine(format!("the gateway `{name}` has ended"), None);
+        }
         let message = format!("cannot read the status of the gateway `{name}`: {e}");
         Failure::Machine(message, Some("`roughlink gateway stat` without a name shows all; other users' need sudo"))
     })?;
