@@ -157,6 +157,11 @@ impl GatewayOnPath {
         GatewayOnPath { gateway, frames: if dry_run { frames.dry_run() } else { frames } }
     }
 
+    /// Returns true if the decisions of the gateway are only counted.
+    pub fn is_dry_run(&self) -> bool {
+        self.frames.is_dry_run()
+    }
+
     /// Returns the counters of packets.
     pub fn counters(&self) -> FrameCounters {
         self.frames.counters

@@ -71,9 +71,9 @@ fn report_cleanup(json: bool) -> Result<(), Failure> {
 }
 
 /// Namespaces and devices have no names, so only processes and rules can remain.
-const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation remains, and no rule of an ended gateway in this\n\
-    network namespace.\n\
-    The kernel removed network namespaces, devices and mounts together with the processes.\n";
+const NOTHING_LEFT: &str = "No leftovers: no process of an ended emulation remains, and no rule of an\n\
+    ended gateway in this network namespace. The kernel removed network namespaces,\n\
+    devices and mounts together with the processes.\n";
 
 fn facts() -> Vec<Fact> {
     let fact = |name, value, what_for: &str| Fact { name, what_for: what_for.to_owned(), value };

@@ -133,7 +133,8 @@ impl RunningElement for GatewayOnPath {
     }
     fn summary(&self) -> String {
         let counts = self.counters();
-        format!("{} TCP segments, {} of them with a reduced window", counts.segments, counts.rewritten)
+        let those = if self.is_dry_run() { "would have had" } else { "had" };
+        format!("{} TCP segments, of which {} {those} a reduced window", counts.segments, counts.rewritten)
     }
     fn complete(&self, status: &mut GatewayStatus) {
         let stats = self.gateway.stats(None);

@@ -202,7 +202,11 @@ impl GatewayStatus {
                  {unsplittable} signed or multipath, {overflowed} beyond the limit"
             );
         }
-        let _ = writeln!(text, "packets: {}", or_none(counts.collect::<Vec<_>>().join(", ")));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        if !counts.is_empty() || self.proxy.is_none() {
+            let kind = if *dry_run { "decisions about packets, all passed unchanged" } else { "packets" };
+            let _ = writeln!(text, "{kind}: {}", or_none(counts));
+        }
         print(&show::wrapped(&text, "", ""))?;
         if self.connections.is_empty() {
             return print("no connections\n");
