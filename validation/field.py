@@ -37,9 +37,10 @@ import time
 from pathlib import Path
 
 from field import load, satellite
-from field.common import WORK, Path2, cpu, program, sh, table
+from field.common import WORK, Path2, cable, cpu, host, program, sh, table
 from roughlink_validation import cli, page
 from roughlink_validation.emulators import APART, NEEDED, PREPARE
+from roughlink_validation.paper_plc import jain
 from roughlink_validation.simulators import Failed, Missing
 
 HERE = Path(__file__).resolve().parent
@@ -190,16 +191,7 @@ mac = {{ duplex = "full" }}
 def home_network() -> None:
     """japan - delay - router - gateway - power line - house, and usa likewise."""
     for name in ("japan", "usa", "djapan", "dusa", "router", "gate", "plc", "house"):
-        with contextlib.suppress(Failed):
-            sh(f"ip netns del {name}")
-        sh(f"ip netns add {name}")
-        sh(f"ip -n {name} link set lo up")
-
-    def cable(a: str, da: str, b: str, db: str) -> None:
-        sh(f"ip -n {a} link add {da} type veth peer name {db} netns {b}")
-        for name, device in ((a, da), (b, db)):
-            sh(f"ip -n {name} link set {device} addrgenmode none up gso_max_segs 1")
-
+        host(name)
     for n, server in enumerate(HOME_RTT_MS, 1):
         cable(server, "eth0", f"d{server}", "in")
         cable(f"d{server}", "out", "router", server)
@@ -259,10 +251,6 @@ def call(o) -> list[float]:
     if len(delays) < 10 * seconds:
         raise Failed(f"only {len(delays)} datagrams of the call arrived")
     return delays
-
-
-def jain(x: list[float]) -> float:
-    return sum(x) ** 2 / len(x) / sum(v * v for v in x)
 
 
 def home_simulated(o, kind: str, cc: str) -> dict:

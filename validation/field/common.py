@@ -19,25 +19,37 @@ def sh(line: str) -> str:
     return done.stdout
 
 
+def host(name: str) -> None:
+    """Creates a network namespace, in place of one with this name."""
+    with contextlib.suppress(Failed):
+        sh(f"ip netns del {name}")
+    sh(f"ip netns add {name}")
+    sh(f"ip -n {name} link set lo up")
+
+
+def cable(a: str, device_a: str, b: str, device_b: str) -> None:
+    """Connects devices of two namespaces. Packets are single segments, as on a wire."""
+    sh(f"ip -n {a} link add {device_a} type veth peer name {device_b} netns {b}")
+    for name, device in ((a, device_a), (b, device_b)):
+        sh(f"ip -n {name} link set {device} addrgenmode none up gso_max_segs 1")
+
+
 class Path2:
     """Two hosts `a` and `b`, and a machine `m` between them that routes or bridges."""
 
     def __init__(self, routes: bool):
         for name in "abm":
-            with contextlib.suppress(Failed):
-                sh(f"ip netns del {name}")
-            sh(f"ip netns add {name}")
-            sh(f"ip -n {name} link set lo up")
-        for n, host in enumerate("ab", 1):
-            sh(f"ip -n m link add to{host} type veth peer name eth0 netns {host}")
-            sh(f"ip -n m link set to{host} up addrgenmode none")
-            sh(f"ip -n {host} link set eth0 up addrgenmode none")
+            host(name)
+        for n, end in enumerate("ab", 1):
+            sh(f"ip -n m link add to{end} type veth peer name eth0 netns {end}")
+            sh(f"ip -n m link set to{end} up addrgenmode none")
+            sh(f"ip -n {end} link set eth0 up addrgenmode none")
             if routes:
-                sh(f"ip -n m addr add 10.9.{n}.1/24 dev to{host}")
-                sh(f"ip -n {host} addr add 10.9.{n}.2/24 dev eth0")
-                sh(f"ip -n {host} route add default via 10.9.{n}.1")
+                sh(f"ip -n m addr add 10.9.{n}.1/24 dev to{end}")
+                sh(f"ip -n {end} addr add 10.9.{n}.2/24 dev eth0")
+                sh(f"ip -n {end} route add default via 10.9.{n}.1")
             else:
-                sh(f"ip -n {host} addr add 10.9.0.{n}/24 dev eth0")
+                sh(f"ip -n {end} addr add 10.9.0.{n}/24 dev eth0")
         self.address = "10.9.2.2" if routes else "10.9.0.2"
         if routes:
             sh("ip netns exec m sysctl -qw net.ipv4.ip_forward=1")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from field import pepsal
-from field.common import WORK, program, sh, table
+from field.common import WORK, cable, host, program, sh, table
 from roughlink_validation import cli
 from roughlink_validation.simulators import Failed
 
@@ -59,19 +59,15 @@ ROWS = {
 def network() -> None:
     """server - internet - hub - satellite - client; one emulation in `sky` has both links."""
     for name in ("server", "hub", "sky", "client"):
-        with contextlib.suppress(Failed):
-            sh(f"ip netns del {name}")
-        sh(f"ip netns add {name}")
-        sh(f"ip -n {name} link set lo up")
-    for host, device, node in (("server", "eth0", "server"), ("hub", "net", "hub"), ("hub", "sat", "gate"),
-                               ("client", "eth0", "client")):
-        sh(f"ip -n {host} link add {device} type veth peer name {node} netns sky")
-        for name, end in ((host, device), ("sky", node)):
-            sh(f"ip -n {name} link set {end} addrgenmode none up gso_max_segs 1")
-    for n, (host, device) in enumerate((("server", "net"), ("client", "sat")), 1):
+        host(name)
+    cable("server", "eth0", "sky", "server")
+    cable("hub", "net", "sky", "hub")
+    cable("hub", "sat", "sky", "gate")
+    cable("client", "eth0", "sky", "client")
+    for n, (end, device) in enumerate((("server", "net"), ("client", "sat")), 1):
         sh(f"ip -n hub addr add 10.9.{n}.1/24 dev {device}")
-        sh(f"ip -n {host} addr add 10.9.{n}.2/24 dev eth0")
-        sh(f"ip -n {host} route add default via 10.9.{n}.1")
+        sh(f"ip -n {end} addr add 10.9.{n}.2/24 dev eth0")
+        sh(f"ip -n {end} route add default via 10.9.{n}.1")
     sh("ip netns exec hub sysctl -qw net.ipv4.ip_forward=1")
 
 

@@ -78,8 +78,7 @@ pub(crate) fn probe(rootless: bool) {
         Err(_) => open_driver(),
     };
     let here = namespace.as_ref().map_or_else(|_| Namespace::here(), Namespace::try_clone);
-    // Rules of the machine itself must not change.
-    let rules_space = namespace.as_ref().ok().and_then(|space| space.try_clone().ok());
+    let is_own = namespace.is_ok();
     print_result(NAMESPACE, namespace.map(drop));
     print_result(DEVICE, device);
     if rootless {
@@ -89,13 +88,12 @@ pub(crate) fn probe(rootless: bool) {
     let Ok(here) = here else { return };
     print_result(PACKET_SOCKET, here.within(open_packet_socket).and_then(|opened| opened));
     print_result(QUEUE, Device::queue(&here, UNUSED_QUEUE).map(drop));
-    print_result(
-        RULES,
-        match rules_space {
-            Some(space) => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(&space).map(drop),
-            None => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
-        },
-    );
+    // Rules of the machine itself must not change.
+    let rules = match is_own {
+        true => QueueRules { queue: UNUSED_QUEUE, inside: None, icmp: false }.install(&here).map(drop),
+        false => Err(HostError::io(Operation::QueueRules)(io::ErrorKind::PermissionDenied.into())),
+    };
+    print_result(RULES, rules);
     // Last, because it cannot be undone.
     let missing = confine("nobody", KeptRight::Nothing).unwrap_or_else(|e| vec![e.with_cause()]);
     println!("{CONFINEMENT}={}", missing.join("; ").replace('\n', " "));

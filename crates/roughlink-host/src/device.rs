@@ -4,13 +4,14 @@
 use crate::attached::Attached;
 use crate::error::{HostError, Operation};
 use crate::ip::ip;
-use crate::mac::{Mac, text};
+use crate::mac::Mac;
 use crate::namespace::Namespace;
 use crate::nfqueue::NfQueue;
 use crate::routes::{PROTOCOL, full, taken};
 use crate::verdict::PacketVerdict;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::wire::Datagram;
+use roughlink_core::wire::ethernet::address_text;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -221,7 +222,7 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
     let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6;
     let speak = |p: &&Prefix| speaks(&&p.address);
     let own = match ethernet {
-        Some((mac, _)) => format!("address {}", text(*mac)),
+        Some((mac, _)) => format!("address {}", address_text(*mac)),
         None => "multicast off".into(),
     };
     let mut all = vec![format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE} {own}")];
@@ -249,7 +250,9 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
         all.push(format!("route add unreachable {nobody} proto {PROTOCOL}"));
     }
     let neighbors = ethernet.iter().flat_map(|(_, neighbors)| neighbors).filter(|(a, _)| speaks(&a));
-    all.extend(neighbors.map(|(a, mac)| format!("neigh add {a} lladdr {} dev {name} nud permanent", text(*mac))));
+    all.extend(
+        neighbors.map(|(a, mac)| format!("neigh add {a} lladdr {} dev {name} nud permanent", address_text(*mac))),
+    );
     all
 }
 

@@ -20,7 +20,7 @@
 //! the host, or that the request is addressed to one of the network's Ethernet addresses. The switch ignores all other
 //! requests: an address that the scenario gives to a simulated node may belong to a host outside the scenario.
 
-use crate::mac::{Mac, NETWORK, is_group, node_mac};
+use crate::mac::{Mac, NETWORK, node_mac};
 use crate::neighbors::{self, NeighborMessage};
 use crate::snooping::Membership;
 use roughlink_core::net::avln::{ModemReport, Modems};
@@ -28,6 +28,7 @@ use roughlink_core::net::{Network, NetworkOutput, Observer};
 use roughlink_core::scenario::{HostInterface, Scenario};
 use roughlink_core::units::Time;
 use roughlink_core::wire::Datagram;
+use roughlink_core::wire::ethernet::is_group;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -321,9 +322,9 @@ const MAX_WAIT: Time = Time::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mac::text;
     use crate::snooping::tests::mld;
     use roughlink_core::net::RunOptions;
+    use roughlink_core::wire::ethernet::address_text;
 
     /// Creates nodes a, b and c on the Ethernet and a simulated node d, all at a hub; addresses are counted from 1.
     fn network() -> (Network, Switch) {
@@ -361,7 +362,7 @@ mod tests {
             ports
         };
         let [a, b, c] = [1, 2, 3].map(node_mac);
-        assert_eq!(text(a), "02:00:00:00:00:02");
+        assert_eq!(address_text(a), "02:00:00:00:00:02");
         assert_eq!(ports_of(b, a, 0), [1], "addresses of nodes are known");
         assert_eq!(ports_of(BROADCAST, a, 0), [1, 2]);
         assert_eq!(ports_of([0x33, 0x33, 0, 0, 0, 1], c, 2), [0, 1]);

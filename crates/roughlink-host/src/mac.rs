@@ -10,12 +10,3 @@ pub(crate) fn node_mac(node: usize) -> Mac {
     let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
     [2, 0, 0, high, middle, low]
 }
-
-/// Formats an address as `ip` does.
-pub(crate) fn text(mac: Mac) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-pub(crate) fn is_group(mac: Mac) -> bool {
-    mac[0] & 1 != 0
-}

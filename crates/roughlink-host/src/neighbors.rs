@@ -1,7 +1,8 @@
 //! Neighbor resolution on the network's side of an Ethernet: ARP (RFC 826) and IPv6 neighbor discovery (RFC 4861).
 
-use crate::mac::{Mac, NETWORK, is_group};
+use crate::mac::{Mac, NETWORK};
 use roughlink_core::wire::checksum::{add, finish};
+use roughlink_core::wire::ethernet::is_group;
 use roughlink_core::wire::{Datagram, IpPair, ethernet, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -57,6 +57,16 @@ fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
     frame.get(at..at + 2).map(|b| word(b, 0)).ok_or(WireError::Truncated("Ethernet header"))
 }
 
+/// Formats an address as iproute2 does: `02:00:00:00:00:01`.
+pub fn address_text(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Returns true for an address of several hosts (IEEE 802.3 section 3.2.3).
+pub fn is_group(address: [u8; 6]) -> bool {
+    address[0] & 1 != 0
+}
+
 /// Returns true if `header`, the bytes before the IP header of a frame, ends with PPPoE. The last four bytes are then
 /// the PPPoE length field, which counts the bytes after it, and the PPP protocol.
 pub fn has_pppoe(header: &[u8]) -> bool {

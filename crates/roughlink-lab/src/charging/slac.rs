@@ -4,9 +4,9 @@ use super::capture::CapturedPacket;
 use super::{AnswerTime, Deadline, DialogueKind, JudgedDialogue};
 use roughlink_core::app::request::Side;
 use roughlink_core::units::Time;
-use roughlink_core::wire::ethernet;
+use roughlink_core::wire::ethernet::{address_text, is_group};
 use roughlink_core::wire::homeplug::types::*;
-use roughlink_core::wire::homeplug::{ETHERTYPE, MacAddress, ManagementMessage};
+use roughlink_core::wire::homeplug::{MacAddress, ManagementMessage};
 
 /// Limit between two messages.
 struct Rule {
@@ -91,19 +91,14 @@ pub(super) struct SlacFrames(Vec<SlacFrame>);
 impl SlacFrames {
     /// Keeps a message. Returns true for a frame of this protocol.
     pub(super) fn see(&mut self, packet: &CapturedPacket<'_>) -> bool {
-        let frame = packet.datagram.bytes();
-        if !packet.datagram.is_frame() || ethernet::ethertype(frame) != Ok(ETHERTYPE) {
-            return false;
-        }
-        if let Some(m) = ManagementMessage::read(frame).filter(|_| self.0.len() < MAX_FRAMES) {
-            // The second validation lasts as long as its field Timer says, so this limit does not apply to it.
-            let is_timed = m.kind == CM_VALIDATE && m.entry.get(1).is_some_and(|timer| *timer != 0);
-            let (at, place) = (packet.at, packet.place);
-            let seen = SlacFrame { at, place, from: m.from, to: m.to, kind: m.kind };
-            // A node with several cables sends a frame on all of them at once.
-            if self.0.last() != Some(&seen) && !is_timed {
-                self.0.push(seen);
-            }
+        let frame = Some(packet.datagram.bytes()).filter(|_| packet.datagram.is_frame());
+        let Some(m) = frame.and_then(ManagementMessage::read) else { return false };
+        // The second validation lasts as long as its field Timer says, so this limit does not apply to it.
+        let is_timed = m.kind == CM_VALIDATE && m.entry.get(1).is_some_and(|timer| *timer != 0);
+        let seen = SlacFrame { at: packet.at, place: packet.place, from: m.from, to: m.to, kind: m.kind };
+        // A node with several cables sends a frame on all of them at once.
+        if self.0.len() < MAX_FRAMES && self.0.last() != Some(&seen) && !is_timed {
+            self.0.push(seen);
         }
         true
     }
@@ -153,7 +148,7 @@ impl SlacFrames {
         });
         JudgedDialogue {
             kind: DialogueKind::Slac,
-            vehicle: vehicle.map(|byte| format!("{byte:02x}")).join(":"),
+            vehicle: address_text(vehicle),
             deadlines: deadlines.filter(|d| !d.answers.is_empty() || d.unanswered > 0).collect(),
             unknown: 0,
             gaps: 0,
@@ -183,11 +178,6 @@ impl Rule {
         let passed = since.is_some_and(|start| end.saturating_sub(start) > self.limit);
         deadline.unanswered += u64::from(passed && counts);
     }
-}
-
-/// Returns true for an address of several hosts (IEEE 802.3 section 3.2.3).
-fn is_group(address: MacAddress) -> bool {
-    address[0] & 1 == 1
 }
 
 /// Most messages, vehicles, and chargers of a vehicle to keep; a capture of strangers may have any number.

@@ -10,7 +10,7 @@ use super::message::{Document, V2gMessage};
 use crate::units::Time;
 use std::sync::LazyLock;
 
-/// ExiSchema of a document.
+/// Schema of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ExiSchema {
     /// Negotiation of the protocol: supportedAppProtocol.
@@ -24,7 +24,7 @@ pub enum ExiSchema {
 /// Kind of a document.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DocumentKind {
-    /// ExiSchema.
+    /// Schema.
     pub schema: ExiSchema,
     /// Name in the schema without `Req` and `Res`.
     pub name: &'static str,

@@ -15,10 +15,6 @@ use roughlink_core::units::Time;
 const DESCRIBED: usize = 16;
 const DRAWN: usize = 400;
 
-fn ms(time: Time) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
 const fn side(side: Side) -> &'static str {
     match side {
         Side::Evcc => "vehicle",
@@ -51,7 +47,13 @@ fn sentence(dialogue: &JudgedDialogue) -> String {
     let answers = count(|d| d.answers.len() as u64);
     let exceeded = dialogue.deadlines.iter().filter(|d| d.late() > 0).map(|d| {
         let number = format!("{} of {}", d.late(), d.answers.len());
-        format!("{} at the {} {number} above {} ms ({})", d.message, side(d.side), three(ms(d.limit)), d.timer)
+        format!(
+            "{} at the {} {number} above {} ms ({})",
+            d.message,
+            side(d.side),
+            three(d.limit.as_millis_f64()),
+            d.timer
+        )
     });
     let exceeded: Vec<String> = exceeded.collect();
     let mut text = match (answers, late) {
@@ -77,7 +79,7 @@ pub(super) fn tables(all: &[JudgedDialogue]) -> String {
     let one = |dialogue: &JudgedDialogue| {
         let mut table = HtmlTable::new("Limits", 3, &head);
         for d in &dialogue.deadlines {
-            let time = |q| d.quantile(q).map(|time| number(ms(time))).unwrap_or_default();
+            let time = |q| d.quantile(q).map(|time| number(time.as_millis_f64())).unwrap_or_default();
             let unanswered = match d.unanswered {
                 0 => String::new(),
                 n => format!(" <span class=\"unit\">and {n} without</span>"),
@@ -86,7 +88,7 @@ pub(super) fn tables(all: &[JudgedDialogue]) -> String {
                 if d.message.contains('_') { broken(d.message) } else { breakable(d.message) },
                 side(d.side).to_owned(),
                 broken(d.timer),
-                number(ms(d.limit)),
+                number(d.limit.as_millis_f64()),
                 time(0.5),
                 time(0.99),
                 time(1.0),
@@ -127,7 +129,9 @@ fn curves<'a>(deadlines: impl Iterator<Item = &'a Deadline> + Clone) -> [(&'stat
     let [vehicle, charger] = Side::BY_END.map(|side| {
         let of_side = deadlines.clone().filter(move |d| d.side == side);
         let mut shares: Vec<(Time, f64)> = of_side
-            .flat_map(|d| d.answers.iter().map(|a| (a.at, 100.0 * ms(a.took) / ms(d.limit).max(1e-6))))
+            .flat_map(|d| {
+                d.answers.iter().map(|a| (a.at, 100.0 * a.took.as_millis_f64() / d.limit.as_millis_f64().max(1e-6)))
+            })
             .collect();
         shares.sort_by_key(|share| share.0);
         let chunks = shares.chunks(shares.len().div_ceil(DRAWN).max(1));
