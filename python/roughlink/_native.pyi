@@ -104,6 +104,7 @@ class Scenario:
         replica: int,
         series: tuple[str, int] | None,
         limits: tuple[int | None, int | None],
+        threads: int | None,
         cc: Sequence[tuple[str, Callable[[Flow], object]]],
     ) -> Run: ...
     def save(

@@ -109,6 +109,7 @@ class Scenario:
         max_memory: SupportsIndex | None = None,
         max_series: SupportsIndex = 4_000_000_000,
         max_events: SupportsIndex | None = None,
+        threads: SupportsIndex | None = None,
         cc: Mapping[str, Maker] | None = None,
         folder: str | os.PathLike[str] | None = None,
         captures: bool = True,
@@ -125,6 +126,8 @@ class Scenario:
             max_memory: Limit for packets in flight and the senders' segment records, bytes; 256 MB by default.
             max_series: Limit for the series, bytes; a row of a flow takes about 150.
             max_events: Limit for the number of events; none by default.
+            threads: Number of threads, one per core by default. Parts of the network that share no link run in
+                parallel, with the same results, unless `series`, `max_events`, `folder` or a Python algorithm is used.
             cc: Python algorithms for this run, by name, instead of the ones given to :func:`register`.
             folder: Folder for the results, with series and captures, in the form of ``roughlink run -o``
                 (``docs/reference/results.md``). Series are then read from there. The manifest has no command line.
@@ -151,7 +154,7 @@ class Scenario:
             all_series = (sample, whole(max_series, "max_series"))
             return Run(self._native.save(folder, number, all_series, limits, mine, captures, force))
         again = partial(self.run, replica=number, max_memory=max_memory, max_events=max_events, cc=cc)
-        return Run(self._native.run(number, kept, limits, mine), again)
+        return Run(self._native.run(number, kept, limits, optional(threads, "threads"), mine), again)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._native.parts() == other._native.parts()

@@ -39,6 +39,23 @@ def test_results_match_the_command(name: str, command: Command, tmp_path: Path) 
         assert timeless(s.run(replica=2, series=series, sample="10 ms").result) == from_command
 
 
+def test_threads_do_not_change_results(command: Command, tmp_path: Path) -> None:
+    text = 'duration = "5 s"\n[tcp]\nstack = "linux"\n'
+    for i in range(5):
+        text += f'[[node]]\nname = "a{i}"\n[[node]]\nname = "b{i}"\n'
+        text += f'[[link]]\nname = "l{i}"\nbetween = ["a{i}", "b{i}"]\nrate = "{i + 1} Mbit/s"\ndelay = "10 ms"\n'
+        text += 'noise = { kind = "random", loss = "1 %" }\n'
+        text += f'[[flow]]\nname = "f{i}"\nkind = "bulk"\nfrom = "a{i}"\nto = "b{i}"\n'
+    (tmp_path / "apart.toml").write_text(text)
+    apart = rl.load(tmp_path / "apart.toml")
+    alone = timeless(apart.run(threads=1).result)
+    assert len({flow["delivered_bytes"] for flow in alone["flows"]}) == 5
+    assert timeless(apart.run(threads=3).result) == alone
+    for threads in ("1", "2", "7"):
+        out = command("run", "apart.toml", "--json", "--quiet", "--threads", threads, cwd=tmp_path)
+        assert timeless(results(out)) == alone, threads
+
+
 def test_series_match_the_command(command: Command, tmp_path: Path) -> None:
     out = command("run", "hello", "-o", "out", "--no-capture", "--quiet", "--json", cwd=tmp_path)
     run = rl.load("hello").run(series=True)

@@ -17,6 +17,7 @@ use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
 use roughlink_lab::experiment::order::MAX_RUNS;
 use roughlink_lab::library::Overrides;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Version, and the revision of the source that the program was built from.
@@ -111,6 +112,10 @@ pub(crate) struct RunArgs {
     pub max_events: Option<u64>,
     #[command(flatten)]
     pub memory: Memory,
+    /// Number of threads; defaults to the number of cores. Parts of the network that share no link run in parallel,
+    /// with the same results, unless `-o` or `--max-events` is given.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
     /// Write results, time series and a capture of each host to this folder.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -26,8 +26,7 @@ pub(crate) fn work_by(
     store: &mut Store,
     grid: &GridArgs,
 ) -> Result<(), Failure> {
-    let threads =
-        grid.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
+    let threads = grid.jobs.unwrap_or_else(runner::cores);
     let folder = store.folder().display().to_string();
     // Reported even with `--quiet`: a disk that changes data is serious.
     if let Some(damage) = store.damage() {

@@ -161,7 +161,7 @@ pub struct DirectionResult {
 }
 
 /// Counters of a queue discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueResult {
     /// Packets marked with CE.
     pub marked: u64,
@@ -234,11 +234,60 @@ impl From<&SenderStats> for SenderReport {
     }
 }
 
+/// Counters of a link direction; delays are summarized to save memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkReport {
+    packets: u64,
+    bytes: u64,
+    dropped: u64,
+    lost: u64,
+    waited_ns: u128,
+    waited_until: Time,
+    queue_max: u32,
+    queue_delay: Option<RttResult>,
+    queue: Option<Box<QueueResult>>,
+    arq: Option<Box<ArqStats>>,
+}
+
+impl From<PipeStats> for LinkReport {
+    fn from(s: PipeStats) -> Self {
+        let queue = s.queue.map(|q| {
+            let delay_ms = RttResult::from_histogram(&q.delay);
+            Box::new(QueueResult { marked: q.marked, dropped: q.dropped, delay_ms })
+        });
+        LinkReport {
+            packets: s.packets,
+            bytes: s.bytes,
+            dropped: s.dropped,
+            lost: s.lost,
+            waited_ns: s.waited_ns,
+            waited_until: s.waited_until,
+            queue_max: s.queue_max,
+            queue_delay: RttResult::from_histogram(&s.delay),
+            queue,
+            arq: (s.arq != ArqStats::default()).then(|| Box::new(s.arq)),
+        }
+    }
+}
+
+/// Reports on all or, from one component, some elements of a network; each with its number in the scenario.
+#[derive(Debug, Default)]
+pub(crate) struct ComponentReports {
+    pub flows: Vec<(usize, FlowReport)>,
+    /// Directions, numbered like hops: twice the link's number, plus one for the reverse.
+    pub links: Vec<(u32, LinkReport)>,
+    pub gateways: Vec<(usize, GatewayReport)>,
+    pub events: u64,
+}
+
+/// Counters of a gateway, and of its flows that have ended.
+pub(crate) type GatewayReport = (Stats, Vec<FlowStats>);
+
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkReports {
     pub flows: Vec<FlowReport>,
-    pub links: Vec<[PipeStats; 2]>,
-    pub gateways: Vec<Option<(Stats, Vec<FlowStats>)>>,
+    pub links: Vec<[LinkReport; 2]>,
+    pub gateways: Vec<Option<GatewayReport>>,
     pub events: u64,
 }
 
@@ -256,6 +305,20 @@ impl NetworkReports {
             gateways: s.gateways.iter().map(|_| None).collect(),
             events: 0,
         }
+    }
+
+    /// Stores the reports of a component.
+    pub(crate) fn add(&mut self, component: ComponentReports) {
+        for (flow, report) in component.flows {
+            self.flows[flow] = report;
+        }
+        for (direction, report) in component.links {
+            self.links[direction as usize / 2][direction as usize % 2] = report;
+        }
+        for (gateway, report) in component.gateways {
+            self.gateways[gateway] = Some(report);
+        }
+        self.events += component.events;
     }
 }
 
@@ -365,7 +428,7 @@ impl FlowResult {
 }
 
 impl DirectionResult {
-    fn new(s: &PipeStats, model: &Model, reverse: bool, sim: Time) -> Self {
+    fn new(s: &LinkReport, model: &Model, reverse: bool, sim: Time) -> Self {
         let disciplined = match model {
             Model::Pipe(pipe) => if reverse { &pipe.reverse } else { &pipe.forward }.discipline.is_some(),
             Model::Shared(_) => false,
@@ -380,12 +443,9 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if observed.is_zero() { 0.0 } else { s.waited_ns as f64 / observed.0 as f64 },
             queue_max_pkt: s.queue_max,
-            queue_delay_ms: RttResult::from_histogram(&s.delay),
-            qdisc: disciplined.then(|| {
-                let q = s.queue.as_deref().cloned().unwrap_or_default();
-                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::from_histogram(&q.delay) }
-            }),
-            arq: matches!(model, Model::Shared(_)).then_some(s.arq),
+            queue_delay_ms: s.queue_delay,
+            qdisc: disciplined.then(|| s.queue.as_deref().copied().unwrap_or_default()),
+            arq: matches!(model, Model::Shared(_)).then(|| s.arq.as_deref().copied().unwrap_or_default()),
         }
     }
 }

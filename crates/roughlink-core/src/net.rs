@@ -3,8 +3,9 @@
 //! therefore one call with the end of the scenario, and a late caller in real time does not change results.
 //!
 //! A network is cut into components: two links are in the same one if a flow uses both or if they share a cable.
-//! Components share no state and run one after the other, so the memory of each stays in the cache. Ties are broken by
-//! position (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
+//! Components share no state and run one after the other, so the memory of each stays in the cache, or on several
+//! threads ([`Network::run_on`]). Ties are broken by position (see [`calendar`]) and every random stream is named, so
+//! neither partition nor threads can change a result.
 //!
 //! Each link direction has one event in the calendar of its component, the next arrival, and each flow one, its next
 //! timer. Timers are lazy: an event may fire too early and be rescheduled, but never too late. Two links form a cascade
@@ -19,6 +20,7 @@ mod component;
 mod end;
 mod flow;
 mod observer;
+mod parallel;
 mod partition;
 mod reading;
 pub mod reassembly;
@@ -36,6 +38,7 @@ pub use budget::{Exceeded, MAX_BYTES, RunLimits};
 use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, InterfaceDirection, LinkState, NetworkEvent, NoObserver, Observer};
+use partition::ComponentPlan;
 pub use reading::LinkReading;
 use routing::FlowPath;
 pub use routing::{Hop, NoPath};
@@ -194,9 +197,23 @@ pub struct Network<O = NoObserver> {
 
 /// A component or, until its first event is due, the scenario's numbers of its flows and links.
 enum ComponentSlot {
-    Planned { flows: Vec<usize>, links: Vec<usize> },
+    Planned(ComponentPlan),
     Running(Box<Component>),
     Over,
+}
+
+impl ComponentSlot {
+    /// Returns the component, created on first use; `None` if it is over.
+    fn start(&mut self, s: &Scenario, paths: &[FlowPath], options: &RunOptions) -> Option<&mut Component> {
+        if let ComponentSlot::Planned(plan) = self {
+            let seed = Seed { seed: s.seed, replica: options.replica };
+            *self = ComponentSlot::Running(Box::new(Component::new(s, &seed, paths, plan, options)));
+        }
+        match self {
+            ComponentSlot::Running(component) => Some(component),
+            _ => None,
+        }
+    }
 }
 
 impl Network {
@@ -222,11 +239,11 @@ impl Network {
         splits_whole_flows(s, &paths, &options)?;
         // A datagram may go from any port to any node.
         let components = if options.one_component || !options.ports.is_empty() {
-            vec![((0..s.flows.len()).collect(), (0..s.links.len()).collect())]
+            vec![ComponentPlan::of_all(s)]
         } else {
-            partition::components(&paths, &s.links)
+            partition::components(&paths, s)
         };
-        let parts = components.into_iter().map(|(flows, links)| ComponentSlot::Planned { flows, links }).collect();
+        let parts = components.into_iter().map(ComponentSlot::Planned).collect();
         let reports = NetworkReports::new(s);
         let budget = Budget::new(&options);
         let (now, stopped, kernel_reports) = (Time::ZERO, false, BTreeMap::new());
@@ -289,7 +306,7 @@ impl<O> Network<O> {
             return Time::MAX;
         }
         let of = |part: &ComponentSlot| match part {
-            ComponentSlot::Planned { .. } => self.now,
+            ComponentSlot::Planned(_) => self.now,
             ComponentSlot::Running(component) => component.next_wake(),
             ComponentSlot::Over => Time::MAX,
         };
@@ -342,7 +359,7 @@ impl<O> Network<O> {
         let mut reports = Cow::Borrowed(&self.reports);
         for part in &self.parts {
             if let ComponentSlot::Running(component) = part {
-                component.collect(self.now, reports.to_mut());
+                reports.to_mut().add(component.reports(self.now));
             }
         }
         for (flow, report) in &self.kernel_reports {
@@ -366,27 +383,19 @@ impl<O: Observer> Network<O> {
     /// Processes all events due by `now`, each at its own time, but none after the scenario's end.
     pub fn wake(&mut self, now: Time) {
         let now = now.max(self.now);
-        let s = &self.scenario;
-        let seed = Seed { seed: s.seed, replica: self.options.replica };
+        let s = &*self.scenario;
         for part in &mut self.parts {
             if self.stopped || self.budget.exceeded().is_some() {
                 return;
             }
-            if let ComponentSlot::Planned { flows, links } = part {
-                *part = ComponentSlot::Running(Box::new(Component::new(
-                    s,
-                    &seed,
-                    &self.paths,
-                    flows,
-                    links,
-                    &self.options,
-                )));
+            if let ComponentSlot::Planned(_) = part {
+                self.budget.begin_component();
             }
-            let ComponentSlot::Running(component) = part else { continue };
+            let Some(component) = part.start(s, &self.paths, &self.options) else { continue };
             self.stopped = component.run(now, &mut self.budget, &mut self.observer);
             // Keep the component while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
-                component.collect(s.duration, &mut self.reports);
+                self.reports.add(component.reports(s.duration));
                 if O::ACTIVE {
                     component.report_end(s.duration, &mut self.observer);
                 }

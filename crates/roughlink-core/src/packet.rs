@@ -174,6 +174,15 @@ impl Packet {
         }
     }
 
+    /// Makes this a TCP packet of `flow` without options or payload, like [`Packet::tcp`].
+    #[inline(always)]
+    pub(crate) fn reset(&mut self, flow: FlowId) {
+        let Packet { flow: to, side, window, info, .. } = self;
+        (*to, *side, *window, *info) = (flow, NO_SIDE, 0, 0);
+        (self.seq, self.ack, self.tsval, self.tsecr) = (0, 0, 0, 0);
+        (self.size, self.ident, self.flags) = (40, 0, 0);
+    }
+
     /// Creates a UDP datagram of `payload` bytes with number `seq`, sent at `now`.
     pub const fn udp(flow: FlowId, seq: u32, payload: u16, now: Time) -> Self {
         let mut p = Packet::tcp(flow);

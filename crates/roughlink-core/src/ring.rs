@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Ring<T> {
     /// Slots: none, or a power of two, so that a mask finds a position. Unused ones hold earlier values.
     slots: Vec<T>,
-    /// Position of the first element. The position only grows; the mask maps it to a slot.
+    /// Number of elements that have left at the front. The mask maps it to the slot of the first element.
     head: usize,
     len: usize,
 }
@@ -42,6 +42,11 @@ impl<T: Copy> Ring<T> {
         let slot = self.slot(position);
         if position < self.len { self.slots.get_mut(slot) } else { None }
     }
+    /// Returns the number of elements that have left at the front.
+    #[inline(always)]
+    pub(crate) fn departed(&self) -> usize {
+        self.head
+    }
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<&T> {
         self.get(0)
@@ -66,12 +71,6 @@ impl<T: Copy> Ring<T> {
         self.len += 1;
     }
     #[inline(always)]
-    pub(crate) fn pop_front(&mut self) -> Option<T> {
-        let first = *self.front()?;
-        self.drop_front(1);
-        Some(first)
-    }
-    #[inline(always)]
     pub(crate) fn drop_front(&mut self, n: usize) {
         debug_assert!(n <= self.len);
         self.head = self.head.wrapping_add(n);
@@ -81,10 +80,12 @@ impl<T: Copy> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, filler: T) {
-        let first = if self.slots.is_empty() { 0 } else { self.slot(0) };
-        self.slots.rotate_left(first);
-        self.slots.resize((2 * self.slots.len()).max(MIN_SLOTS), filler);
-        self.head = 0;
+        let mut larger = vec![filler; (2 * self.slots.len()).max(MIN_SLOTS)];
+        let mask = larger.len() - 1;
+        for i in 0..self.len {
+            larger[self.head.wrapping_add(i) & mask] = self[i];
+        }
+        self.slots = larger;
     }
     pub(crate) fn remove(&mut self, position: usize) {
         for i in position + 1..self.len {
@@ -150,7 +151,10 @@ mod tests {
             for (i, (kind, place)) in steps.into_iter().enumerate() {
                 let within = place.min(deque.len());
                 match kind {
-                    0 => prop_assert_eq!(ring.pop_front(), deque.pop_front()),
+                    0 if !deque.is_empty() => {
+                        ring.drop_front(1);
+                        deque.pop_front();
+                    }
                     1 if within < deque.len() => {
                         ring.remove(within);
                         deque.remove(within);

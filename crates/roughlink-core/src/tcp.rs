@@ -25,6 +25,7 @@ mod scoreboard;
 mod send;
 mod sorted;
 mod stream;
+mod transmit;
 mod unread;
 
 pub use config::{
@@ -40,10 +41,11 @@ pub use paws::Paws;
 pub(crate) use rate_limit::RateLimit;
 pub use send::TcpSender;
 pub use stream::Stream;
+pub(crate) use transmit::TransmittedRun;
 pub(crate) use unread::Unread;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
-use crate::packet::{Ecn, FlowId, Packet, SackBlock, SideContent, Sides, SynOptions, flags};
+use crate::packet::{FlowId, Packet, SackBlock, SideContent, Sides, flags};
 use crate::units::Time;
 use keepalive::Keepalive;
 use receive::TcpReceiver;
@@ -327,10 +329,10 @@ impl TcpEndpoint {
 
     /// Returns the time since segment `p` left this endpoint; `None` if that is unknown. If another copy has left
     /// since, the time follows from the timestamp of `p`, with a resolution of 1 ms.
-    #[inline]
-    pub(crate) fn age_of(&self, now: Time, p: &Packet) -> Option<Time> {
-        let snd = self.snd.as_ref()?;
-        let segment = snd.board.beginning_at(unwrap(snd.una(), p.seq, self.iss));
+    #[inline(always)]
+    pub(crate) fn age_of(&mut self, now: Time, p: &Packet) -> Option<Time> {
+        let snd = self.snd.as_mut()?;
+        let segment = snd.board.arriving_at(unwrap(snd.una(), p.seq, self.iss));
         if p.has_timestamps() {
             let same = segment.filter(|s| p.tsval == s.sent_at.as_millis() as u32);
             return Some(same.map_or_else(|| age(p.tsval, now), |s| now - s.sent_at));
@@ -386,169 +388,6 @@ impl TcpEndpoint {
         self.state = ConnectionState::Closed;
         self.failed_at = Some(now);
         (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
-    }
-
-    /// Returns true if [`TcpEndpoint::transmit`] would return no packet.
-    #[inline]
-    pub fn is_quiet(&self) -> bool {
-        !self.rcv.is_ack_due()
-            && !self.syn_pending
-            && !self.ack_first
-            && self.snd.as_ref().is_none_or(|s| s.has_nothing())
-    }
-
-    /// Returns the next packet to send now; call until `None`.
-    #[inline(always)]
-    #[must_use = "the packet has left"]
-    pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        if self.syn_pending {
-            return if self.is_held() { None } else { Some(self.syn(now, sides)) };
-        }
-        if matches!(
-            self.state,
-            ConnectionState::Closed | ConnectionState::Listen | ConnectionState::SynSent | ConnectionState::SynReceived
-        ) {
-            return None;
-        }
-        if self.ack_first {
-            if self.is_held() {
-                return None;
-            }
-            self.ack_first = false;
-            return self.earlier_acknowledgment(now).or_else(|| self.acknowledgment(now, sides));
-        }
-        let snd = self.snd.as_mut()?;
-        if self.offered.is_some()
-            && let Some((bytes, close_after)) = self.offered.take()
-        {
-            snd.offer(bytes, close_after);
-        }
-        if snd.is_held() {
-            return None; // not even an acknowledgment
-        }
-        let (start, len, flags) = if !snd.is_unused()
-            && let Some(out) = snd.poll(now)
-        {
-            if out.fin {
-                self.state = match self.state {
-                    ConnectionState::Established => ConnectionState::FinWait1,
-                    ConnectionState::CloseWait => ConnectionState::LastAck,
-                    other => other,
-                };
-                (out.start, out.len, flags::FIN | flags::PSH)
-            } else {
-                (out.start, out.len, if out.push { flags::PSH } else { 0 })
-            }
-        } else if !(self.rcv.reads_by_hand() && self.rcv.is_ack_due()) && snd.take_window_probe() {
-            // An acknowledged offset, which the peer must answer. Since the peer must not accept the segment, it does
-            // not count as an acknowledgment if one is due.
-            (snd.nxt() - 1, 0, 0)
-        } else if self.rcv.is_ack_due() {
-            (snd.nxt(), 0, 0)
-        } else {
-            return None;
-        };
-        Some(self.segment(now, sides, start, len, flags))
-    }
-
-    #[cold]
-    fn acknowledgment(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        let start = self.snd.as_ref()?.nxt();
-        Some(self.segment(now, sides, start, 0, 0))
-    }
-
-    #[inline(always)]
-    fn segment(&mut self, now: Time, sides: &mut Sides, start: u64, len: u32, flags: u8) -> Packet {
-        let mut p = self.header(now, start, len, flags);
-        let reported = !(self.rcv.has_sacks() && self.sack) || self.report(&mut p, len, sides);
-        if self.ecn {
-            self.put_ecn(&mut p, start, len);
-        }
-        debug_assert_eq!(p.payload(), len);
-        p.window = self.rcv.window_field();
-        if len > 0 {
-            self.rcv.on_data_sent(now);
-        }
-        if reported {
-            self.rcv.on_ack_sent();
-        }
-        self.stamp(&mut p);
-        p
-    }
-
-    #[inline(always)]
-    fn header(&self, now: Time, start: u64, len: u32, flags: u8) -> Packet {
-        let mut p = Packet::tcp(self.id);
-        p.seq = self.iss.wrapping_add(start as u32);
-        p.ack = self.irs.wrapping_add(self.rcv.nxt() as u32);
-        p.flags = flags::ACK | flags;
-        p.size = 40 + len as u16;
-        if self.timestamps {
-            p.set_timestamps(now.as_millis() as u32, self.rcv.peer.recent());
-            p.size += 12;
-        }
-        p
-    }
-
-    /// Adds SACK blocks (RFC 2018) to a segment with `len` bytes, as many as fit into the MSS (RFC 6691). Returns false
-    /// if there is no room for any; a separate acknowledgment must then follow.
-    #[inline(never)]
-    fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
-        let mss = self.snd.as_ref().map_or(0, |s| s.core().flow().mss);
-        let room = if len == 0 { 4 } else { (mss.saturating_sub(len + 4) / 8) as usize };
-        if room == 0 {
-            return false;
-        }
-        let mut blocks = [(0, 0); 4];
-        let n = self.rcv.sacks(room.min(if self.timestamps { 3 } else { 4 }), &mut blocks);
-        let irs = self.irs;
-        let side =
-            blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
-        p.set_sacks(n, sides.store(SideContent::Sacks(side)));
-        p.set_payload(len as u16);
-        true
-    }
-
-    fn syn(&mut self, now: Time, sides: &mut Sides) -> Packet {
-        self.syn_pending = false;
-        let answer = self.state == ConnectionState::SynReceived;
-        let mut p = Packet::tcp(self.id);
-        p.seq = self.iss;
-        p.flags = flags::SYN | self.ecn_setup();
-        if self.cfg.ecn && self.cfg.ecn_echo == EcnEcho::Each {
-            p.set_ecn(Ecn::Ect0); // Linux `tcp_ecn_send_syn`
-        }
-        if answer {
-            p.flags |= flags::ACK;
-            p.ack = self.irs.wrapping_add(1);
-        }
-        let o = SynOptions {
-            mss: if self.cfg.mss_option { self.cfg.mss as u16 } else { 0 },
-            window_scale: (if answer { self.rcv.shift > 0 || self.peer_shift > 0 } else { self.cfg.window_scaling })
-                .then(|| self.rcv.offered_shift()),
-            sack_permitted: if answer { self.sack } else { self.cfg.sack },
-            timestamps: if answer { self.timestamps } else { self.cfg.timestamps },
-        };
-        if o.timestamps {
-            p.set_timestamps(now.as_millis() as u32, self.rcv.peer.recent());
-        }
-        p.set_side(sides.store(SideContent::Syn(o)));
-        p.size = 40 + o.header_bytes();
-        p.window = self.rcv.syn_window_field();
-        self.syn_at = now + self.syn_rto;
-        if let Some(most) = self.cfg.user_timeout.filter(|_| self.syn_tries > 0) {
-            self.syn_at = self.syn_at.min(self.syn_repeated_at + most);
-        }
-        if self.syn_tries == 0 {
-            self.syn_sent_at = now;
-        }
-        self.stamp(&mut p);
-        p
-    }
-
-    fn stamp(&mut self, p: &mut Packet) {
-        p.ident = self.ident;
-        self.ident = self.ident.wrapping_add(1);
     }
 }
 

@@ -50,6 +50,21 @@ proptest! {
     }
 
     #[test]
+    fn threads_change_neither_results_nor_errors(
+        scenario in networks::networks(60_000),
+        threads in 0usize..4,
+        bytes in prop::option::of(1_000u64..200_000),
+    ) {
+        let limits = RunLimits { bytes: bytes.unwrap_or(u64::MAX), ..RunLimits::default() };
+        let network = || network(&scenario, RunOptions { limits, ..RunOptions::default() });
+        let parallel = network().run_on(|work| {
+            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+        });
+        let serial = network().run();
+        prop_assert_eq!(parallel.as_ref().map(text), serial.as_ref().map(text));
+    }
+
+    #[test]
     fn observing_changes_nothing(scenario in networks::networks(60_000)) {
         let blind = run(&scenario, RunOptions::default());
         let watched = network(&scenario, RunOptions::default()).observed_by(&mut Curious).run().unwrap();

@@ -1,7 +1,7 @@
 //! Queue disciplines and ECN in whole networks, from the keys of a scenario to the counters.
 
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, RunOptions};
+use roughlink_core::net::{Network, Observer, RunOptions};
 use roughlink_core::packet::{Ecn, FlowId, Packet};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, Datagram, IpPair};
@@ -22,10 +22,14 @@ fn text(tcp: &str, link: &str, flows: &[(&str, &str)]) -> String {
 const PIPE: &str = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"500 pkt\"\n";
 const BULK: &str = "kind = \"bulk\"";
 
-fn run(text: &str) -> RunResult {
+fn network(text: &str) -> Network {
     let (s, _) =
         roughlink_scenario::parse(text, "t", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
-    Network::new(s, RunOptions::default()).unwrap().run().unwrap()
+    Network::new(s, RunOptions::default()).unwrap()
+}
+
+fn run(text: &str) -> RunResult {
+    network(text).run().unwrap()
 }
 
 fn refused(text: &str) -> String {
@@ -69,6 +73,20 @@ fn ecn_packets_are_marked_instead_of_dropped() {
             assert_eq!((queue.marked, without.links[0].forward.dropped), (0, queue.dropped), "{stack} {kind}");
             assert!(queue.dropped > 0 && without.flows[0].retransmits > 0, "{stack} {kind}");
         }
+    }
+}
+
+/// Only the first segment after a reduction carries CWR. Observed segments leave one by one, others together.
+#[test]
+fn marks_of_segments_that_leave_together_differ() {
+    struct Blind;
+    impl Observer for Blind {}
+    for stack in ["linux", "rfc", "ns3"] {
+        let tcp = format!("stack = \"{stack}\"\ncc = \"newreno\"\necn = true");
+        let text = text(&tcp, &format!("{PIPE}qdisc = {{ kind = \"codel\", ecn = true }}"), &[("f", BULK)]);
+        let json = |result: RunResult| serde_json::to_string(&result).unwrap();
+        let observed = network(&text).observed_by(Blind).run().unwrap();
+        assert_eq!(json(run(&text)), json(observed), "{stack}");
     }
 }
 

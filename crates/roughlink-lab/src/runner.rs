@@ -116,6 +116,27 @@ pub fn timed(run: impl FnOnce() -> Result<RunResult, Exceeded>) -> Result<RunRes
     Ok(result)
 }
 
+/// Returns the number of cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+}
+
+/// Runs a network to its end with its components on up to `threads` threads, this one included. Results do not depend
+/// on the number.
+///
+/// # Errors
+/// Returns the errors of [`Network::run_on`].
+pub fn run_on_threads(network: &mut Network, threads: usize) -> Result<RunResult, Exceeded> {
+    network.run_on(|work| {
+        std::thread::scope(|scope| {
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            // Without a further thread, those that started do the work.
+            (1..threads).map_while(start).for_each(drop);
+            work();
+        });
+    })
+}
+
 /// Progress of a grid of runs, in units of [`Job::cost`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridProgress {

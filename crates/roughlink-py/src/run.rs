@@ -13,7 +13,7 @@ use roughlink_core::units::Time;
 use roughlink_lab::folder;
 use roughlink_lab::output::{OutputError, OutputSettings, run_to_folder};
 use roughlink_lab::quantity::QUANTITIES;
-use roughlink_lab::runner::timed;
+use roughlink_lab::runner::{cores, run_on_threads, timed};
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub(crate) struct Wanted {
     /// Minimum time between rows of a series, and the maximum memory of all series in bytes; `None` keeps no series.
     pub(crate) series: Option<(Time, u64)>,
     pub(crate) limits: RunLimits,
+    /// Number of threads; `None` = one per core.
+    pub(crate) threads: Option<usize>,
     /// Algorithms that are Python classes.
     pub(crate) cc: Vec<(String, Py<PyAny>)>,
 }
@@ -100,7 +102,7 @@ impl PyRun {
     }
 
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, FailureReason> {
-        let Wanted { replica, series, limits, cc } = wanted;
+        let Wanted { replica, series, limits, threads, cc } = wanted;
         let mut own = None;
         let ends = (!cc.is_empty()).then(|| bind(own.insert(Scenario::clone(scenario)), cc));
         let scenario = &own.map_or_else(|| Arc::clone(scenario), Arc::new);
@@ -113,7 +115,7 @@ impl PyRun {
             let recorder = series.map(|(sample, most)| Recorder::new(scenario, sample, SeriesBuffer::new(most)));
             let mut observers = (recorder, theirs);
             let result = timed(|| match &observers {
-                (None, None) => network.run(),
+                (None, None) => run_on_threads(&mut network, threads.unwrap_or_else(cores)),
                 _ => network.observed_by(&mut observers).run(),
             })?;
             let kept = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| FailureReason::Series(most))?;

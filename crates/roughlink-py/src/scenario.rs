@@ -165,20 +165,21 @@ impl PyScenario {
 
     /// Runs the scenario. `series` has the minimum time between rows of the same flow or link direction, and the
     /// maximum memory of all series in bytes; `None` keeps no series. Changes of state always get a row. `limits` has
-    /// the maximum memory in bytes and the maximum number of events.
-    #[pyo3(signature = (replica, series, limits, cc))]
+    /// the maximum memory in bytes and the maximum number of events. `threads` is one per core by default.
+    #[pyo3(signature = (replica, series, limits, threads, cc))]
     fn run(
         &self,
         py: Python<'_>,
         replica: u32,
         series: Option<(String, u64)>,
         limits: (Option<u64>, Option<u64>),
+        threads: Option<usize>,
         cc: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<PyRun> {
         guarded(|| {
             let sampled = |(sample, most): (String, u64)| Ok::<_, FailureReason>((interval(&sample)?, most));
             let series = series.map(sampled).transpose()?;
-            let wanted = Wanted { replica, series, limits: run_limits(limits), cc };
+            let wanted = Wanted { replica, series, limits: run_limits(limits), threads, cc };
             PyRun::new(py, &self.scenario, wanted)
         })
     }

@@ -11,7 +11,8 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::split;
 use roughlink_lab::library::{MAX_SCENARIO_SIZE, ScenarioFolder, ScenarioText, text_of};
 use roughlink_lab::output::{CaptureSettings, OutputError, OutputSettings, run_to_folder};
-use roughlink_lab::runner::timed;
+use roughlink_lab::runner::{cores, run_on_threads, timed};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -24,13 +25,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if !args.form.quiet {
         warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
+    drop(source); // the scenario has the text, too
     let limits = RunLimits { events: args.max_events.unwrap_or(u64::MAX), ..args.memory.limits() };
     let scenario = Arc::new(parsed.scenario);
     let options = RunOptions { replica: args.replica, limits, ..RunOptions::default() };
     let result = match &args.output {
         None => {
             let mut network = Network::new(scenario, options)?;
-            timed(|| network.run())?
+            let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
+            timed(|| run_on_threads(&mut network, threads))?
         }
         Some(folder) => {
             let settings = settings(args)?;

@@ -10,7 +10,7 @@ use super::jitter::{Jitter, Reordered};
 use super::noise::{LossProcess, Noise};
 use super::queue::{ActiveQueue, QueueStats};
 use super::timeline::{Changes, DirectionState, Serialized, Step, Timeline};
-use crate::packet::Packet;
+use crate::packet::{FlowId, Packet};
 use crate::quantiles::Histogram;
 use crate::ring::Ring;
 use crate::rng::Seed;
@@ -54,6 +54,8 @@ pub struct Pipe {
     delay: Time,
     limit: QueueLimit,
     mtu: u16,
+    /// The MTU if the pipe is plain, otherwise 0.
+    plain_mtu: u16,
     overhead: u16,
     judge: LossProcess,
     jitter: Option<Jitter>,
@@ -145,11 +147,13 @@ pub struct ArqStats {
 impl Pipe {
     /// Creates direction `name` (e.g. `plc.forward`) of a link with this `mtu` and framing `overhead`.
     pub fn new(direction: &Direction, (mtu, overhead): (u16, u16), name: &str, seed: &Seed) -> Self {
+        let plain = direction.jitter.is_zero() && direction.timeline.is_none() && direction.discipline.is_none();
         Pipe {
             serializer: Serializer::new(direction.rate),
             delay: direction.delay,
             limit: direction.queue,
             mtu,
+            plain_mtu: if plain { mtu } else { 0 },
             overhead,
             judge: LossProcess::new(&direction.noise, name, seed),
             jitter: Jitter::new(direction, name, seed),
@@ -166,7 +170,7 @@ impl Pipe {
                 }
             },
             queue: direction.discipline.as_ref().map(|d| Box::new(ActiveQueue::new(d, direction.queue, name, seed))),
-            plain: direction.jitter.is_zero() && direction.timeline.is_none() && direction.discipline.is_none(),
+            plain,
             stats: PipeStats::default(),
         }
     }
@@ -225,7 +229,7 @@ impl Pipe {
     /// queue go to `dropped`. Returns true if the next wake-up is now earlier.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
-        if p.size > self.mtu || !self.plain {
+        if p.size > self.plain_mtu {
             return self.receive_in_parts(now, p, dropped);
         }
         let Some(arrival) = self.admit(now, p.size) else {
@@ -427,15 +431,30 @@ impl Pipe {
 
     /// Returns the packet due at the far end, and true if it was lost on the way; `None` if the wake-up at `now` had
     /// another reason. Packets that a discipline drops when their turn comes go to `dropped`.
-    #[inline(always)]
     pub fn transmit(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        self.transmit_into(now, &mut p, dropped).map(|lost| (p, lost))
+    }
+
+    /// Like [`Pipe::transmit`], writes the packet to `p`, because copies of packets take time.
+    #[inline(always)]
+    pub(crate) fn transmit_into(
+        &mut self,
+        now: Time,
+        p: &mut Packet,
+        dropped: &mut impl FnMut(Packet),
+    ) -> Option<bool> {
         if !self.plain {
-            return self.transmit_beside(now, dropped);
+            let (packet, lost) = self.transmit_beside(now, dropped)?;
+            *p = packet;
+            return Some(lost);
         }
-        let (arrival, p) = self.ring.pop_front()?;
-        let lost = self.judge.loses(arrival, p.size, self.serializer.rate());
+        let (arrival, packet) = self.ring.front()?;
+        *p = *packet;
+        let lost = self.judge.loses(*arrival, packet.size, self.serializer.rate());
+        self.ring.drop_front(1);
         self.stats.lost += u64::from(lost);
-        Some((p, lost))
+        Some(lost)
     }
 
     /// Returns the counters until `now`: waiting packets do not count as serialized, and their waiting time ends now.

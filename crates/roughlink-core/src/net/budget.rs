@@ -80,7 +80,12 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(options: &RunOptions) -> Self {
         let RunOptions { limits, stop, .. } = options;
-        Budget { limits: *limits, stop: stop.clone(), steps: 0, next: EVERY.min(limits.events), exceeded: None }
+        Budget { limits: *limits, stop: stop.clone(), steps: 0, next: 0, exceeded: None }
+    }
+
+    /// Starts the steps of a component. Checks then come at the same steps of it wherever it runs.
+    pub(super) fn begin_component(&mut self) {
+        self.next = (self.steps + EVERY).min(self.limits.events);
     }
 
     /// Counts a step. Returns true if [`Budget::check`] is due.

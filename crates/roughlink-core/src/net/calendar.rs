@@ -8,13 +8,21 @@ use crate::units::Time;
 
 const ARITY: usize = 8;
 
+/// A time, and in the lowest bits the place within its block: the least key is the earliest time, and among equal times
+/// the lowest place.
+type Key = u64;
+
+const PLACE_BITS: u32 = ARITY.trailing_zeros();
+/// Time of leaves without an event, after 73 years. Events from there on never happen.
+pub const NEVER: Time = Time(u64::MAX >> PLACE_BITS);
+
 /// The calendar.
 #[derive(Debug)]
 pub struct Calendar {
     /// Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has one block.
-    top: [Time; ARITY],
+    top: [Key; ARITY],
     /// The other levels, one after the other.
-    blocks: Vec<[Time; ARITY]>,
+    blocks: Vec<[Key; ARITY]>,
     /// First block of each level in `blocks`.
     lower: Vec<usize>,
 }
@@ -29,52 +37,63 @@ impl Calendar {
             blocks += n;
             n = n.div_ceil(ARITY);
         }
-        Calendar { top: [Time::MAX; ARITY], blocks: vec![[Time::MAX; ARITY]; blocks], lower }
+        let empty = std::array::from_fn(|place| key(NEVER.0, place));
+        Calendar { top: empty, blocks: vec![empty; blocks], lower }
     }
 
-    /// Returns the earliest leaf and its time.
+    /// Returns the earliest leaf and its time, at most [`NEVER`].
     #[inline(always)]
     pub fn next(&self) -> (Time, usize) {
-        let (time, mut index) = earliest(&self.top);
+        let key = earliest(&self.top);
+        let mut index = key as usize % ARITY;
         for first in self.lower.iter().rev() {
-            index = index * ARITY + earliest(&self.blocks[first + index]).1;
+            index = index * ARITY + earliest(&self.blocks[first + index]) as usize % ARITY;
         }
-        (time, index)
+        (time_of(key), index)
     }
 
-    /// Returns the time of `leaf`.
+    /// Returns the time of `leaf`, at most [`NEVER`].
     #[inline(always)]
     pub fn time(&self, leaf: usize) -> Time {
         let block = self.blocks.get(leaf / ARITY).unwrap_or(&self.top);
-        block[leaf % ARITY]
+        time_of(block[leaf % ARITY])
     }
 
     /// Sets the time of `leaf`.
     #[inline(always)]
     pub fn set(&mut self, leaf: usize, time: Time) {
         let mut index = leaf;
-        let mut time = time;
+        let mut time = time.0.min(NEVER.0);
         for first in &self.lower {
             let block = &mut self.blocks[first + index / ARITY];
-            let before = earliest(block).0;
-            block[index % ARITY] = time;
-            time = earliest(block).0;
+            let before = earliest(block) >> PLACE_BITS;
+            block[index % ARITY] = key(time, index % ARITY);
+            time = earliest(block) >> PLACE_BITS;
             if time == before {
                 return; // nothing above changes
             }
             index /= ARITY;
         }
-        self.top[index % ARITY] = time;
+        self.top[index % ARITY] = key(time, index % ARITY);
     }
 }
 
-/// Returns the earliest entry of a block, the lowest among equals.
 #[inline(always)]
-fn earliest(block: &[Time; ARITY]) -> (Time, usize) {
+const fn key(time: u64, place: usize) -> Key {
+    time << PLACE_BITS | place as u64
+}
+
+#[inline(always)]
+const fn time_of(key: Key) -> Time {
+    Time(key >> PLACE_BITS)
+}
+
+/// Returns the least key of a block.
+#[inline(always)]
+fn earliest(block: &[Key; ARITY]) -> Key {
     // Pairwise, so that the comparisons are independent of each other.
-    let pick = |a: (Time, usize), b: (Time, usize)| if b.0 < a.0 { b } else { a };
-    let pair = |i: usize| pick((block[i], i), (block[i + 1], i + 1));
-    pick(pick(pair(0), pair(2)), pick(pair(4), pair(6)))
+    let pair = |i: usize| block[i].min(block[i + 1]);
+    pair(0).min(pair(2)).min(pair(4).min(pair(6)))
 }
 
 #[cfg(test)]
@@ -89,7 +108,7 @@ mod tests {
             sets in prop::collection::vec((0usize..700, 0u64..20), 1..200),
         ) {
             let mut c = Calendar::new(leaves);
-            let mut times = vec![u64::MAX; leaves];
+            let mut times = vec![NEVER.0; leaves];
             for (leaf, t) in sets {
                 let leaf = leaf % leaves;
                 c.set(leaf, Time(t));

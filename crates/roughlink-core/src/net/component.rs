@@ -1,8 +1,9 @@
 //! A running component: links, flows and calendar.
 
 use super::budget::Budget;
-use super::calendar::Calendar;
+use super::calendar::{self, Calendar};
 use super::flow::NetworkFlow;
+use super::partition::ComponentPlan;
 use super::routing::{FlowPath, Hop};
 use super::{Crossing, InterfaceDirection, LinkChange, LinkState, NetworkEvent, NoObserver, Observer, RunOptions};
 use crate::cc::LinkEvent;
@@ -10,10 +11,11 @@ use crate::link::Model;
 use crate::link::fragments::Fragments;
 use crate::link::pipe::Pipe;
 use crate::link::timeline::Step;
-use crate::metrics::NetworkReports;
-use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
+use crate::metrics::ComponentReports;
+use crate::packet::{FlowId, Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
+use crate::tcp::TransmittedRun;
 use crate::units::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,12 +24,14 @@ use std::sync::Arc;
 
 mod gates;
 mod media;
+mod places;
 mod ports;
 mod reading;
 mod splits;
 
 use gates::PlacedGateway;
 use media::Media;
+use places::{HOST, Local, Neighbors, VARIES, append};
 use ports::Ports;
 use splits::PlacedProxy;
 
@@ -102,13 +106,13 @@ impl Component {
         s: &Scenario,
         seed: &Seed,
         all_paths: &[FlowPath],
-        flows: &[usize],
-        links: &[usize],
+        plan: &ComponentPlan,
         options: &RunOptions,
     ) -> Self {
+        let ComponentPlan { flows, links, gateways, proxies } = plan;
         let mut pipes = Vec::with_capacity(2 * links.len());
         let mut places = Vec::with_capacity(2 * links.len());
-        let mut local = vec![u32::MAX; 2 * s.links.len()];
+        let mut local = Local::new(links);
         for &l in links {
             let spec = &s.links[l];
             let Model::Pipe(config) = &spec.model else { continue };
@@ -120,8 +124,9 @@ impl Component {
                     direction.to_mut().timeline = Some(Arc::new(timeline.opened()));
                 }
                 let name = format!("{}.{}", spec.name, ["forward", "reverse"][reverse]);
-                local[2 * l + reverse] = pipes.len() as u32;
-                places.push((2 * l as Hop + reverse as Hop, to));
+                let hop = 2 * l as Hop + reverse as Hop;
+                local.set(hop, pipes.len());
+                places.push((hop, to));
                 pipes.push(Pipe::new(&direction, (config.mtu, config.overhead), &name, seed));
             }
         }
@@ -133,8 +138,9 @@ impl Component {
         for &global in flows {
             let spec = &s.flows[global];
             let index = built.len() as u32;
-            let path =
-                *known.entry((spec.from, spec.to)).or_insert_with(|| append(&mut paths, &all_paths[global], &local));
+            let path = *known
+                .entry((spec.from, spec.to))
+                .or_insert_with(|| append(&mut paths, &all_paths[global], |hop| local.place(hop)));
             let stays = options.inside.contains(&global);
             let ends = [spec.from, spec.to].map(|node| !stays && options.ports.contains(&node));
             built.push(NetworkFlow::new(spec, (index, global), path, ends, s.duration, seed));
@@ -145,10 +151,10 @@ impl Component {
         }
         let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
         let mut notices: Vec<PendingNotices> = notified
-            .map(|&l| PendingNotices { place: local[2 * l], events: s.links[l].notices.iter().peekable() })
+            .map(|&l| PendingNotices { place: local.place(2 * l as Hop), events: s.links[l].notices.iter().peekable() })
             .collect();
-        let gates = gates::gates(s, &local, &media, pipes.len());
-        let proxies = splits::proxies(s, seed, &local, &built);
+        let gates = gates::gates(s, gateways, &local, &media, pipes.len());
+        let proxies = splits::proxies(s, seed, proxies, &local, &built);
         let leaves = Leaves::new([pipes.len(), media.len(), notices.len(), built.len(), gates.len()]);
         let mut calendar = Calendar::new(leaves.proxies + proxies.len());
         for (i, f) in built.iter().enumerate() {
@@ -192,7 +198,7 @@ impl Component {
     /// Returns the time of the next event; [`Time::MAX`] = not before the scenario's end.
     pub(super) fn next_wake(&self) -> Time {
         let next = self.calendar.next().0;
-        if next > self.end { Time::MAX } else { next }
+        if next > self.end || next == calendar::NEVER { Time::MAX } else { next }
     }
 
     /// Processes every event due by `until` or the scenario's end. Returns true if the observer ended the run.
@@ -214,13 +220,13 @@ impl Component {
     }
 
     fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
-        let until = until.min(self.end);
+        let until = until.min(self.end).min(calendar::NEVER - Time::from_nanos(1));
         if O::ACTIVE || until < self.end {
             self.cascade = Vec::new(); // schedule every arrival: one may be observed or lie beyond `until`
         }
         loop {
             let (now, leaf) = self.calendar.next();
-            if now > until || now == Time::MAX || (O::ACTIVE && observer.stop()) {
+            if now > until || (O::ACTIVE && observer.stop()) {
                 return;
             }
             if self.budget.step() && self.exceeds(now) {
@@ -337,13 +343,14 @@ impl Component {
     #[inline]
     fn arrive<O: Observer>(&mut self, now: Time, leaf: usize, observer: &mut O) {
         let (pipe, sides) = (&mut self.pipes[leaf], &mut self.sides);
-        let crossing = pipe.transmit(now, &mut |dropped| sides.free(&dropped));
+        let mut p = BLANK;
+        let crossing = pipe.transmit_into(now, &mut p, &mut |dropped| sides.free(&dropped));
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
             let (hop, state) = (self.places[leaf].0, LinkState::new(pipe, now));
             observer.observe(now, NetworkEvent::Link { hop, state });
         }
-        let Some((p, lost)) = crossing else { return };
+        let Some(lost) = crossing else { return };
         // Do not count a change of the link, so that the number does not depend on whether a flow uses the link.
         self.events += 1;
         if lost {
@@ -402,7 +409,7 @@ impl Component {
     /// Sends a packet through a pipe and at once into the next, which has no other feeder: equivalent to two events.
     #[inline(always)]
     fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
-        let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
+        let pipe = &mut self.pipes[leaf];
         if p.size > pipe.mtu() || self.cascade[next] != u32::MAX {
             return self.send_in_parts(now, leaf, p, observer);
         }
@@ -412,6 +419,7 @@ impl Component {
             return;
         };
         self.events += 1;
+        let next_pipe = &mut self.pipes[next];
         if next_pipe.receive(arrival, *p, &mut |dropped| sides.free(&dropped)) {
             self.calendar.set(next, next_pipe.next_wake());
         }
@@ -487,38 +495,61 @@ impl Component {
         if self.ports.is_some() { self.deliver_open(now, leaf, p, observer) } else { Some(p) }
     }
 
+    /// Sends what an end has to send.
     #[inline(never)]
     fn pump<O: Observer>(&mut self, now: Time, index: usize, end: usize, observer: &mut O) {
+        // An observer reads the sender's state at each packet.
+        let most = if O::ACTIVE { 1 } else { u32::MAX };
+        let mut p = BLANK;
         loop {
-            let flow = &mut self.flows[index];
-            let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
-            if self.budget.step() && self.exceeds(now) {
-                self.sides.free(&p);
+            let TransmittedRun { packets: mut left, is_last } =
+                self.flows[index].transmit(now, end, &mut self.sides, most, &mut p);
+            while left > 0 {
+                if !self.send_out(now, index, end, &p, observer) {
+                    return;
+                }
+                left -= 1;
+                if left > 0 {
+                    p.seq = p.seq.wrapping_add(p.payload());
+                    p.ident = p.ident.wrapping_add(1);
+                }
+            }
+            if is_last {
                 return;
             }
-            let flow = &mut self.flows[index];
-            let leaf = self.paths[flow.path[end] as usize] as usize;
-            if O::ACTIVE {
-                if let Some(written) = flow.application().messages() {
-                    observer.observe(now, NetworkEvent::Messages { flow: flow.global, written });
-                }
-                let at = Crossing {
-                    node: flow.nodes[end],
-                    hop: self.places[leaf].0,
-                    direction: InterfaceDirection::Out,
-                    flow: flow.global,
-                };
-                observer.observe(now, NetworkEvent::Packet { at, packet: &p, sides: &self.sides });
-                if end == 0 {
-                    self.report(now, index, observer);
-                }
+        }
+    }
+
+    /// Sends a packet of an end. Returns false if a limit is exceeded.
+    #[inline(always)]
+    fn send_out<O: Observer>(&mut self, now: Time, index: usize, end: usize, p: &Packet, observer: &mut O) -> bool {
+        if self.budget.step() && self.exceeds(now) {
+            self.sides.free(p);
+            return false;
+        }
+        let flow = &self.flows[index];
+        let leaf = self.paths[flow.path[end] as usize] as usize;
+        if O::ACTIVE {
+            if let Some(written) = flow.application().messages() {
+                observer.observe(now, NetworkEvent::Messages { flow: flow.global, written });
             }
-            if !self.gated {
-                self.send(now, leaf, &p, observer);
-            } else {
-                self.send_gated(now, (index, end), leaf, p, observer);
+            let at = Crossing {
+                node: flow.nodes[end],
+                hop: self.places[leaf].0,
+                direction: InterfaceDirection::Out,
+                flow: flow.global,
+            };
+            observer.observe(now, NetworkEvent::Packet { at, packet: p, sides: &self.sides });
+            if end == 0 {
+                self.report(now, index, observer);
             }
         }
+        if !self.gated {
+            self.send(now, leaf, p, observer);
+        } else {
+            self.send_gated(now, (index, end), leaf, *p, observer);
+        }
+        true
     }
 
     fn wake<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
@@ -568,37 +599,21 @@ impl Component {
         observer.observe(now, NetworkEvent::End { slots: self.sides.in_use(), held });
     }
 
-    /// Stores the results until `now` under the scenario's numbers of flows, links and gateways.
-    pub(super) fn collect(&self, now: Time, out: &mut NetworkReports) {
-        for g in &self.gates {
-            out.gateways[g.global] = Some((g.stats(now, &self.media, &self.flows), g.ended(&self.flows)));
-        }
-        for f in &self.flows[..self.leaves.own_flows()] {
-            out.flows[f.global] = f.report(now);
-        }
+    /// Returns the results until `now`.
+    pub(super) fn reports(&self, now: Time) -> ComponentReports {
+        let gateway = |g: &PlacedGateway| (g.global, (g.stats(now, &self.media, &self.flows), g.ended(&self.flows)));
         let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());
-        for (stats, (hop, _)) in stats.zip(&self.places) {
-            out.links[(hop / 2) as usize][(hop & 1) as usize] = stats;
+        ComponentReports {
+            flows: self.flows[..self.leaves.own_flows()].iter().map(|f| (f.global, f.report(now))).collect(),
+            links: self.places.iter().zip(stats).map(|((hop, _), stats)| (*hop, stats.into())).collect(),
+            gateways: self.gates.iter().map(gateway).collect(),
+            events: self.events,
         }
-        out.events += self.events;
     }
 }
 
-/// Marks the host at the far end instead of a place.
-const HOST: u32 = u32::MAX - 1;
-/// Marks places whose next place depends on the flow.
-const VARIES: u32 = u32::MAX - 2;
-
-/// Appends the places of a path's hops to `paths`. Returns the starts of its forward and reverse parts, and the end.
-fn append(paths: &mut Vec<u32>, hops: &[impl AsRef<[Hop]>; 2], places: &[u32]) -> [u32; 3] {
-    let mut path = [paths.len() as u32; 3];
-    for (i, hops) in hops.iter().enumerate() {
-        paths.extend(hops.as_ref().iter().map(|&hop| places[hop as usize]));
-        path[i + 1] = paths.len() as u32;
-    }
-    path
-}
-
+/// Place for a packet that is about to be written: copies of packets take time.
+const BLANK: Packet = Packet::tcp(FlowId::new(0, false));
 /// Takes the next fragment of the packet that was divided last, with the time and the pipe at which it leaves.
 fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, usize, Packet)> {
     while let Some((now, leaf, fragments)) = divided.last_mut() {
@@ -608,48 +623,4 @@ fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, u
         divided.pop();
     }
     None
-}
-
-/// Places before and after each place on the paths that use it: a place, [`HOST`], [`VARIES`], or `u32::MAX` if unused.
-struct Neighbors {
-    next: Vec<u32>,
-    feeder: Vec<u32>,
-}
-
-impl Neighbors {
-    fn new(flows: &[NetworkFlow], paths: &[u32], places: usize) -> Self {
-        let note = |slot: &mut u32, value| *slot = if [u32::MAX, value].contains(slot) { value } else { VARIES };
-        let mut neighbors = Neighbors { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
-        for f in flows {
-            for r in 0..2 {
-                let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
-                let mut before = HOST;
-                for (i, &place) in path.iter().enumerate() {
-                    note(&mut neighbors.feeder[place as usize], before);
-                    note(&mut neighbors.next[place as usize], path.get(i + 1).copied().unwrap_or(HOST));
-                    before = place;
-                }
-            }
-        }
-        neighbors
-    }
-
-    /// Returns the pipe into which each pipe cascades: all flows that use the first continue to the second, and only
-    /// they use it. `gated` marks places whose far end has an observing gateway.
-    fn cascades(&self, pipes: &[Pipe], gated: impl Fn(usize) -> bool) -> Vec<u32> {
-        let second = |i: usize| self.next[i];
-        (0..pipes.len())
-            .map(|i| match pipes.get(second(i) as usize) {
-                Some(pipe)
-                    if self.feeder[second(i) as usize] == i as u32
-                        && pipes[i].is_transparent()
-                        && !pipe.has_timeline()
-                        && !gated(i) =>
-                {
-                    second(i)
-                }
-                _ => u32::MAX,
-            })
-            .collect()
-    }
 }

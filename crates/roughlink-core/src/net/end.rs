@@ -112,7 +112,7 @@ endpoint! {
     [] next_wake(now: Time) -> Time = Time::MAX;
     [mut] on_link(now: Time, event: &LinkEvent) -> () = ();
     // Returns the time since data packet `p` left this end; `None` if that is unknown.
-    [] age_of(now: Time, p: &Packet) -> Option<Time> = None;
+    [mut] age_of(now: Time, p: &Packet) -> Option<Time> = None;
     [] delivered() -> u64 = 0;
     [] peer_closed() -> bool = false;
     [] is_quiet() -> bool = true;

@@ -26,7 +26,7 @@ use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
-use crate::tcp::TcpEndpoint;
+use crate::tcp::{TcpEndpoint, TransmittedRun};
 use crate::units::Time;
 use crate::wire::{Addresses, Decoded};
 use bulk::BulkFlow;
@@ -63,11 +63,12 @@ struct IpHeader {
 
 impl IpHeader {
     #[cold]
-    fn put(self, p: &mut Packet) {
+    fn put(self, mut p: Packet) -> Packet {
         if self.ipv6 {
             p.set_ipv6();
         }
         p.set_dscp(self.dscp);
+        p
     }
 }
 
@@ -267,19 +268,31 @@ impl NetworkFlow {
     pub(super) fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
         either!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.collector))
     }
+    /// Sends up to `most` packets of `end`, at least one if any may leave now, and writes the first to `p`.
     #[inline(always)]
-    pub(super) fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
-        let id = FlowId::new(self.index, end == 1);
-        let p = either!(&mut self.kind, k => k.transmit(now, end, id, sides))?;
-        Some(self.with_ip_header(p))
+    pub(super) fn transmit(
+        &mut self,
+        now: Time,
+        end: usize,
+        sides: &mut Sides,
+        most: u32,
+        p: &mut Packet,
+    ) -> TransmittedRun {
+        let run = match &mut self.kind {
+            FlowTraffic::Bulk(k) => k.transmit_run(now, end, sides, most, p),
+            FlowTraffic::Other(k) => {
+                let next = k.transmit(now, end, FlowId::new(self.index, end == 1), sides);
+                next.inspect(|next| *p = *next).map_or(TransmittedRun::NONE, |_| TransmittedRun::ONE)
+            }
+        };
+        if run.packets > 0 && self.ip != IpHeader::default() {
+            *p = self.ip.put(*p);
+        }
+        run
     }
     /// Applies the flow's IP header to a packet created as IPv4.
-    #[inline(always)]
-    pub(super) fn with_ip_header(&self, mut p: Packet) -> Packet {
-        if self.ip != IpHeader::default() {
-            self.ip.put(&mut p);
-        }
-        p
+    pub(super) fn with_ip_header(&self, p: Packet) -> Packet {
+        if self.ip == IpHeader::default() { p } else { self.ip.put(p) }
     }
     #[inline(always)]
     pub(super) fn wake(&mut self, now: Time, end: usize) -> Option<Time> {

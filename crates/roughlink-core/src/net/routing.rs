@@ -82,12 +82,19 @@ pub struct Routes {
     edges: Vec<Edge>,
     /// Hops that leave each node, in the order of links.
     adjacency: Vec<Vec<Hop>>,
-    /// Last hop to each node, by source.
-    trees: BTreeMap<usize, Arc<[Option<Hop>]>>,
-    /// Hops examined in all searches; some nodes count as one, because a search clears its memory of all.
+    /// Tree of each source.
+    trees: BTreeMap<usize, Tree>,
+    /// Nodes of all trees together.
+    remembered: usize,
+    /// Marks the nodes that the current search has reached; clear between searches.
+    done: Vec<bool>,
+    /// Hops examined in all searches.
     searched: u64,
     limit: u64,
 }
+
+/// Nodes that a source reaches, in ascending order, with the last hop to each; without the source.
+type Tree = Arc<[(usize, Hop)]>;
 
 impl Routes {
     /// Creates the routes of a scenario.
@@ -103,7 +110,8 @@ impl Routes {
             adjacency[e.between.0].push(2 * i as Hop);
             adjacency[e.between.1].push(2 * i as Hop + 1);
         }
-        Routes { edges, adjacency, trees: BTreeMap::new(), searched: 0, limit: MAX_SEARCHED }
+        let done = vec![false; nodes];
+        Routes { edges, adjacency, trees: BTreeMap::new(), remembered: 0, done, searched: 0, limit: MAX_SEARCHED }
     }
 
     /// Lifts the limit of [`MAX_SEARCHED`], for searches that have another limit.
@@ -127,7 +135,7 @@ impl Routes {
         let mut hops: Vec<Hop> = last.into_iter().collect();
         let mut node = goal;
         while node != start {
-            let hop = (*tree.get(node)?)?;
+            let (_, hop) = tree[tree.binary_search_by_key(&node, |entry| entry.0).ok()?];
             hops.push(hop);
             node = self.end(hop ^ 1);
         }
@@ -145,7 +153,7 @@ impl Routes {
     /// Returns the nodes that packets from `from` can reach, without `from`.
     pub fn reachable(&mut self, from: usize) -> impl Iterator<Item = usize> {
         let tree = self.tree(from);
-        (0..tree.len()).filter(move |&n| tree[n].is_some())
+        (0..tree.len()).map(move |i| tree[i].0)
     }
 
     fn end(&self, hop: Hop) -> usize {
@@ -171,34 +179,39 @@ impl Routes {
         hops.min_by_key(|&hop| (self.delay(hop), hop)).expect("they are neighbors")
     }
 
-    fn tree(&mut self, from: usize) -> Arc<[Option<Hop>]> {
+    fn tree(&mut self, from: usize) -> Tree {
         if let Some(tree) = self.trees.get(&from) {
             return Arc::clone(tree);
         }
         if self.is_exhausted() {
             return Arc::new([]);
         }
-        let mut tree = vec![None; self.adjacency.len()];
-        let mut done = vec![false; self.adjacency.len()];
-        self.searched += tree.len() as u64 / NODES_PER_HOP;
+        let mut tree = Vec::new();
         let mut queue = BinaryHeap::from([Reverse((0u32, Time::ZERO, Hop::MAX, from))]);
         while let Some(Reverse((hops, delay, via, node))) = queue.pop() {
-            if std::mem::replace(&mut done[node], true) {
+            if std::mem::replace(&mut self.done[node], true) {
                 continue;
             }
-            tree[node] = (node != from).then_some(via);
+            if node != from {
+                tree.push((node, via));
+            }
             self.searched += self.adjacency[node].len() as u64;
             for &hop in &self.adjacency[node] {
                 let next = self.end(hop);
-                if !done[next] {
+                if !self.done[next] {
                     queue.push(Reverse((hops + 1, delay.saturating_add(self.delay(hop)), hop, next)));
                 }
             }
         }
-        let tree: Arc<[Option<Hop>]> = tree.into();
-        if (self.trees.len() + 1) * tree.len() > MAX_REMEMBERED {
+        self.done[from] = false;
+        tree.iter().for_each(|&(node, _)| self.done[node] = false);
+        tree.sort_unstable();
+        let tree: Tree = tree.into();
+        if self.remembered + tree.len() > MAX_REMEMBERED {
             self.trees.clear();
+            self.remembered = 0;
         }
+        self.remembered += tree.len();
         self.trees.insert(from, Arc::clone(&tree));
         tree
     }
@@ -208,9 +221,7 @@ impl Routes {
 pub(super) const MAX_HOPS: usize = 10_000_000;
 /// Maximum number of hops that the searches for paths examine. A search examines each hop that it reaches once.
 pub const MAX_SEARCHED: u64 = 1_000_000_000;
-/// Number of nodes whose memory is cleared in the time in which a search examines a hop.
-const NODES_PER_HOP: u64 = 16;
-/// Maximum number of nodes stored in all trees together, 8 bytes each.
+/// Maximum number of nodes stored in all trees together, 16 bytes each.
 const MAX_REMEMBERED: usize = 10_000_000;
 
 #[cfg(test)]
@@ -238,7 +249,7 @@ mod tests {
         let edges = (2..102).flat_map(|leaf| [edge(0, leaf), edge(1, leaf)]).collect();
         let mut routes = Routes::new(102, edges);
         (2..102).for_each(|leaf| drop(routes.path(leaf, 0)));
-        let each = 400 + 102 / NODES_PER_HOP;
+        let each = 400;
         assert_eq!(routes.searched, 100 * each);
         (routes.searched, routes.trees) = (MAX_SEARCHED, BTreeMap::new());
         assert!(routes.path(2, 0).is_some() && routes.is_exhausted());

@@ -111,6 +111,11 @@ impl Sides {
         let number = self.outside_number(packet)?;
         Some(&mut self.outside[number].bytes)
     }
+    /// Takes the bytes of an external packet that leaves. The caller frees the packet next.
+    pub fn take_outside(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        let number = self.outside_number(packet)?;
+        Some(std::mem::take(&mut self.outside[number].bytes))
+    }
     /// Returns the IP datagram of an external packet, if any.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
         self.outside[self.outside_number(packet)?].datagram()
@@ -146,18 +151,22 @@ impl Sides {
         }
     }
     /// Frees the packet's slot; call it once for every packet that is consumed or dropped.
-    #[inline]
+    #[inline(always)]
     pub fn free(&mut self, packet: &Packet) {
         let side = packet.side();
         if side != NO_SIDE {
-            if let Some(number) = self.slots[side as usize].number() {
-                let slot = &mut self.outside[number as usize];
-                slot.bytes.clear();
-                slot.datagram = 0..0;
-                self.unused.push(number);
-            }
-            self.free.push(side);
+            self.free_slot(side);
         }
+    }
+    #[inline(never)]
+    fn free_slot(&mut self, side: u32) {
+        if let Some(number) = self.slots[side as usize].number() {
+            let slot = &mut self.outside[number as usize];
+            slot.bytes.clear();
+            slot.datagram = 0..0;
+            self.unused.push(number);
+        }
+        self.free.push(side);
     }
     /// Returns the number of slots in use, for leak tests.
     pub fn in_use(&self) -> usize {

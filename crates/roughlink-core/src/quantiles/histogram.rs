@@ -47,30 +47,39 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts a value.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, ns: u64) {
         if ns == 0 {
             self.zeros += 1;
             return;
         }
-        let counted = ns.max(LEAST);
-        let exponent = counted.ilog2();
-        let i = match self.octaves.get((exponent - LEAST.ilog2()) as usize) {
-            Some(&place) if place != ABSENT => at(place, bucket(counted, exponent)),
-            _ => self.add(ns),
-        };
+        self.sum += u128::from(ns);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        let exponent = (ns | LEAST).ilog2();
+        if let Some(&place) = self.octaves.get((exponent - LEAST.ilog2()) as usize)
+            && let Some(count) = self.counts.get_mut(at(place, bucket(ns.max(LEAST), exponent)))
+            && *count < u16::MAX
+        {
+            *count += 1;
+        } else {
+            self.count_rare(ns);
+        }
+    }
+
+    /// Counts a value that is out of range, that needs memory for its octave, or whose count overflows.
+    #[cold]
+    #[inline(never)]
+    fn count_rare(&mut self, ns: u64) {
+        let i = self.add(ns);
         let count = &mut self.counts[i];
         *count = count.wrapping_add(1);
         if *count == 0 {
             *self.carries.entry(i as u16).or_default() += 1;
         }
-        self.sum += u128::from(ns);
-        self.min = self.min.min(ns);
-        self.max = self.max.max(ns);
     }
 
-    /// Returns the index of the count for a value out of range or in an octave without memory, which is allocated.
-    #[cold]
+    /// Returns the index of the count for a value. Allocates memory for its octave if necessary.
     fn add(&mut self, ns: u64) -> usize {
         let ns = ns.clamp(LEAST, MOST);
         let place = &mut self.octaves[(ns.ilog2() - LEAST.ilog2()) as usize];

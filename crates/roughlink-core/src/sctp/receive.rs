@@ -164,7 +164,7 @@ impl SctpReceiver {
     pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: MessagePart) {
         let MessagePart { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
-        if tsn <= self.cumulative || self.ranges.iter().any(|&(a, b)| (a..=b).contains(&tsn)) {
+        if tsn <= self.cumulative || self.has(tsn) {
             if self.duplicates.len() < Gaps::MAX_DUPLICATES {
                 self.duplicates.push(tsn);
             }
@@ -238,6 +238,12 @@ impl SctpReceiver {
             by_hand.announced = room;
         }
         (room as u32, gaps)
+    }
+
+    /// Returns true if `tsn` is in one of the ranges beyond the cumulative TSN.
+    fn has(&self, tsn: u64) -> bool {
+        let i = self.ranges.partition_point(|r| r.1 < tsn);
+        self.ranges.get(i).is_some_and(|r| r.0 <= tsn)
     }
 
     fn note(&mut self, tsn: u64) {

@@ -23,7 +23,7 @@ pub(super) struct Acknowledgment {
     pub(super) iss: u32,
 }
 
-#[inline(always)]
+#[inline(never)]
 pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: &[SackBlock]) {
     let una = snd.una();
     if a.ack > snd.nxt() || a.ack < una {

@@ -8,7 +8,8 @@ use super::*;
 
 impl TcpEndpoint {
     /// Handles a packet. The caller frees its side slot. Nearly all packets match header prediction (RFC 7323 section
-    /// 5.6), the next data or a pure acknowledgment, and skip the checks of header fields.
+    /// 5.6), the next data or a pure acknowledgment, and skip the checks of header fields. In a transfer in one
+    /// direction nearly all of these are data at the end that sends nothing, or acknowledgments at the other.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         let next = self.rcv.nxt();
@@ -19,10 +20,52 @@ impl TcpEndpoint {
             && !self.is_old(now, p)
         {
             let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
+            if self.receive_plain(now, p, u64::from(payload), timestamps) {
+                return;
+            }
             let segment = ArrivingSegment { start: next, payload: u64::from(payload), fin: false, timestamps };
             self.process_segment(now, p, &segment, &[]);
         } else {
             self.receive_slow(now, p, sides);
+        }
+    }
+
+    /// Handles a predicted segment that is data for an end with nothing outstanding, or an acknowledgment for an end
+    /// with data outstanding. The result is that of [`TcpEndpoint::process_segment`]. Returns false, without changes,
+    /// for any other segment.
+    #[inline(always)]
+    fn receive_plain(&mut self, now: Time, p: &Packet, payload: u64, timestamps: Option<(u32, u32)>) -> bool {
+        let Some(snd) = self.snd.as_mut().filter(|_| !self.ecn && self.keepalive.is_none()) else { return false };
+        let window = u64::from(p.window) << self.peer_shift;
+        let ack = unwrap(snd.una(), p.ack, self.iss);
+        if payload == 0 {
+            let echo = timestamps.map(|t| t.1);
+            let a = Acknowledgment { ack, window, payload: false, congestion: false, echo, iss: self.iss };
+            if !snd.on_plain_ack(now, &a) {
+                return false;
+            }
+            self.rcv.on_timestamp(now, timestamps.map(|t| t.0));
+            return true;
+        }
+        if !snd.idle() || ack != snd.una() || !self.rcv.expects_data() {
+            return false;
+        }
+        snd.set_window(window);
+        let (rto, srtt) = (snd.core.rtt.rto(), snd.core.flow.srtt);
+        self.sample_receiver_rtt(now, timestamps);
+        self.rcv.on_next_data(now, payload, timestamps.map(|t| t.0), (rto, srtt));
+        true
+    }
+
+    /// Takes an RTT sample of the receiver from the echo of a data segment.
+    #[inline(always)]
+    fn sample_receiver_rtt(&mut self, now: Time, timestamps: Option<(u32, u32)>) {
+        if let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
+            && self.rcv.can_sample_rtt(echo)
+            && let age = age(echo, now)
+            && !age.is_zero()
+        {
+            self.rcv.measure_rtt(age);
         }
     }
 
@@ -193,7 +236,7 @@ impl TcpEndpoint {
         self.process_segment(now, p, &segment, sides.sacks(p));
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn process_segment(&mut self, now: Time, p: &Packet, segment: &ArrivingSegment, sacks: &[SackBlock]) {
         if let Some(keepalive) = &mut self.keepalive {
             keepalive.on_segment(now);
@@ -227,13 +270,7 @@ impl TcpEndpoint {
         }
         self.on_close_progress();
         if payload > 0 || fin {
-            if let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
-                && self.rcv.can_sample_rtt(echo)
-                && let age = age(echo, now)
-                && !age.is_zero()
-            {
-                self.rcv.measure_rtt(age);
-            }
+            self.sample_receiver_rtt(now, timestamps);
             if self.ecn && payload > 0 {
                 self.take_ecn(p, start, start + payload);
             }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cc::algorithm;
 use crate::channel::EndpointPair;
+use crate::packet::SynOptions;
 use crate::rng::Seed;
 
 pub(crate) type Pair = EndpointPair<TcpEndpoint>;

@@ -86,7 +86,7 @@ impl TcpEndpoint {
             p.flags |= flags::ECE;
         }
         p.window = self.rcv.window_field();
-        self.stamp(&mut p);
+        p.ident = self.next_ident();
         Some(p)
     }
 }

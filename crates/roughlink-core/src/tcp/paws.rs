@@ -48,7 +48,7 @@ impl PeerTimestamps {
         (self.recent, self.recorded) = (tsval, now);
     }
     /// Records `tsval` as TS.Recent unless it is older (RFC 7323 section 4.3, step 2).
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self, now: Time, tsval: u32) {
         if self.age(tsval) <= 0 || !self.is_valid(now) {
             self.record(now, tsval);
@@ -64,7 +64,7 @@ impl PeerTimestamps {
     fn age(&self, tsval: u32) -> i32 {
         self.recent.wrapping_sub(tsval) as i32
     }
-    #[inline]
+    #[inline(always)]
     fn is_old(&self, now: Time, tsval: u32) -> bool {
         let age = self.age(tsval);
         age > 0 && self.is_too_old(now, age)
@@ -97,7 +97,7 @@ impl PeerTimestamps {
 }
 
 impl TcpEndpoint {
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_old(&self, now: Time, p: &Packet) -> bool {
         self.timestamps && p.has_timestamps() && self.rcv.peer.is_old(now, p.tsval)
     }

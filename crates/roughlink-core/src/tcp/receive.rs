@@ -171,11 +171,36 @@ impl TcpReceiver {
         {
             self.peer.advance(now, ts);
         }
-        if start == self.nxt && len > 0 && !fin && self.ranges.is_empty() && self.fin.is_none() && self.read.is_none() {
+        if start == self.nxt && len > 0 && !fin && self.expects_data() {
             self.nxt += len;
             self.on_in_order(now, len, false);
         } else if len > 0 || fin {
             self.on_other(now, start, len, fin);
+        }
+    }
+
+    /// Returns true if the next data in order would be taken by [`TcpReceiver::on_next_data`].
+    #[inline(always)]
+    pub(super) fn expects_data(&self) -> bool {
+        self.ranges.is_empty() && self.fin.is_none() && self.read.is_none()
+    }
+
+    /// Handles the next `len` bytes: [`TcpReceiver::on_arrival`] and [`TcpReceiver::on_segment`] at once.
+    #[inline(always)]
+    pub(super) fn on_next_data(&mut self, now: Time, len: u64, tsval: Option<u32>, (rto, srtt): (Time, Time)) {
+        self.delayed.on_arrival(now, rto, srtt);
+        self.on_timestamp(now, tsval);
+        self.nxt += len;
+        self.on_in_order(now, len, false);
+    }
+
+    /// Handles the timestamp of a segment that begins at the next byte expected.
+    #[inline(always)]
+    pub(super) fn on_timestamp(&mut self, now: Time, tsval: Option<u32>) {
+        if let Some(ts) = tsval
+            && self.nxt <= self.last_ack_sent
+        {
+            self.peer.advance(now, ts);
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Scoreboard {
     highest_sacked: u64,
     /// Offset from which data was not sent again since a time-out, in go-back-N; `u64::MAX` = none.
     unsent: u64,
+    /// Number of the segment, counted from the first ever sent, after the one that [`Scoreboard::arriving_at`] found.
+    arriving: usize,
     /// Set if a SACKed retransmission no longer counts as in flight; in ns-3, it counts until `una` passes it.
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
@@ -50,6 +52,7 @@ impl Scoreboard {
             index: Index::default(),
             highest_sacked: 0,
             unsent: u64::MAX,
+            arriving: 0,
             sack_ends_retrans,
             guessing,
             by_stamp: false,
@@ -207,6 +210,20 @@ impl Scoreboard {
         self.segments.get(self.index_of(offset)).filter(|s| s.start == offset)
     }
 
+    /// Like [`Scoreboard::beginning_at`], for offsets that are nearly always asked for in order: the segment after the
+    /// one of the last call is tried first.
+    #[inline(always)]
+    pub(super) fn arriving_at(&mut self, offset: u64) -> Option<&SentSegment> {
+        let departed = self.segments.departed();
+        let expected = self.arriving.wrapping_sub(departed);
+        let found = match self.segments.get(expected) {
+            Some(s) if s.start == offset => expected,
+            _ => self.index_of(offset),
+        };
+        self.arriving = departed.wrapping_add(found + 1);
+        self.segments.get(found).filter(|s| s.start == offset)
+    }
+
     /// Returns the start of the segment at `index`, or of the next one to send.
     #[inline]
     fn start_of(&self, index: usize) -> u64 {
@@ -215,34 +232,39 @@ impl Scoreboard {
 
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
-        if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
-            return;
-        }
-        self.acknowledge_any(ack, d);
+        let Some(run) = self.run_before(ack) else { return self.acknowledge_any(ack, d) };
+        let n = run.segments as usize;
+        let newest = if self.by_stamp { self.sampled_of(n) } else { self.segment(n - 1) };
+        d.take_run(self.segment(0), self.segment(n - 1), newest, run.segments);
+        self.acknowledge_run(&run);
     }
 
-    /// Fast path of [`Scoreboard::acknowledge`] for whole segments sent once and not SACKed, lost or repaired. They
-    /// were sent in this order, so the first and the last represent all. Returns false without changes for others.
+    /// Returns the segments before `ack` if each was sent once and is neither SACKed nor lost, and `ack` is the end of
+    /// one. Segments were sent in the order of their offsets, so the first and the last represent all.
     #[inline(always)]
-    fn acknowledge_run(&mut self, ack: u64, d: &mut NewlyDelivered) -> bool {
-        let Some(first) = self.segments.front() else { return false };
+    pub(super) fn run_before(&self, ack: u64) -> Option<SentRun> {
+        if self.sacked | self.lost | self.retrans != 0 {
+            return None;
+        }
+        let first = self.segments.front()?;
         let (mut last, mut flags, mut n) = (first, first.flags, 1);
         while last.end() < ack
             && let Some(next) = self.segments.get(n)
         {
             (last, flags, n) = (next, flags | next.flags, n + 1);
         }
-        if last.end() != ack || flags & EVER_RETRANS != 0 {
-            return false;
-        }
-        let newest = if self.by_stamp { self.sampled_of(n) } else { last };
-        d.take_run(first, last, newest, n as u32);
-        self.segments.drop_front(n);
-        self.una = ack;
-        if self.highest_sacked < ack {
+        let run = SentRun { first: *first, last: *last, segments: n as u32 };
+        (last.end() == ack && flags & EVER_RETRANS == 0).then_some(run)
+    }
+
+    /// Removes the segments of a run that was just returned.
+    #[inline(always)]
+    pub(super) fn acknowledge_run(&mut self, run: &SentRun) {
+        self.segments.drop_front(run.segments as usize);
+        self.una = run.last.end();
+        if self.highest_sacked < self.una {
             self.highest_sacked = 0;
         }
-        true
     }
 
     /// Returns the one of the first `n` segments that ns-3 samples.
@@ -584,6 +606,14 @@ impl Scoreboard {
         assert_eq!(self.nxt - self.una, self.segments().map(|s| u64::from(s.len)).sum::<u64>());
         self.index.check(&self.segments);
     }
+}
+
+/// Segments that follow each other, from [`Scoreboard::run_before`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentRun {
+    pub(super) first: SentSegment,
+    pub(super) last: SentSegment,
+    pub(super) segments: u32,
 }
 
 /// Number of duplicate ACKs, or of SACKed segments above a segment, that indicates a loss (RFC 5681, RFC 6675).

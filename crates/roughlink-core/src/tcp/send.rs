@@ -10,6 +10,7 @@ mod idle;
 mod rack;
 mod rate;
 mod recovery;
+mod run;
 mod timers;
 
 use super::config::{AUTO_SEND_BUFFER, Buffer, CwndLimited, LossRecovery, SackRules, TcpConfig};
@@ -136,7 +137,7 @@ impl TcpSender {
             push: 0,
             backlog: 0,
             close_after: false,
-            low_water: if cfg.partial_writes { 0 } else { cfg.send_buffer().saturating_sub(1) },
+            low_water: 0,
             fin: None,
             duplicates: 0,
             recover: 0,
@@ -195,6 +196,7 @@ impl TcpSender {
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.backlog = bytes;
         self.close_after = close_after;
+        self.expect_whole_write();
         self.refill();
     }
     /// Moves data from the backlog to the send buffer if the application would write now.
@@ -204,6 +206,7 @@ impl TcpSender {
             self.take_from_backlog();
         }
     }
+    #[inline(never)]
     fn take_from_backlog(&mut self) {
         let n = if self.cfg.partial_writes { self.writes_on_wake_up() } else { self.whole_writes() };
         if n == 0 {
@@ -216,12 +219,23 @@ impl TcpSender {
             if self.backlog == 0 && self.close_after {
                 self.close();
             }
+            self.expect_whole_write();
         }
+    }
+    /// Sets the level at which the next whole write fits; the last one may be smaller.
+    fn expect_whole_write(&mut self) {
+        if !self.cfg.partial_writes {
+            self.low_water = self.cfg.send_buffer() - self.whole_write().min(self.backlog);
+        }
+    }
+    /// Returns the bytes that the application writes at once. A write larger than the send buffer would never fit.
+    fn whole_write(&self) -> u64 {
+        u64::from(self.cfg.write_size).min(self.cfg.send_buffer())
     }
     /// Returns the bytes of the backlog that fit into the send buffer, in whole writes.
     fn whole_writes(&self) -> u64 {
         let n = self.room().min(self.backlog);
-        let write = u64::from(self.cfg.write_size).min(self.cfg.send_buffer()); // a larger write never fits
+        let write = self.whole_write();
         if n < self.backlog { n - n % write } else { n }
     }
     /// Returns the backlog written now, and sets the level at which the application writes again. The application waits
@@ -398,12 +412,8 @@ impl TcpSender {
         }
         if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
         {
-            if self.permitted > 0 {
-                // The last available data has just left.
-                self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);
-                self.on_starved(now);
-            }
-            return None; // nothing to send
+            self.on_nothing_left(now);
+            return None;
         }
         self.core.flow.in_flight = self.board.in_flight();
         let (window, mut rate) = self.core.permit()?;
@@ -427,16 +437,32 @@ impl TcpSender {
         {
             return Some(out);
         }
-        let limited = in_flight + u64::from(self.core.flow.mss) > window || self.burst.deferred;
+        self.on_window_end(now);
+        None
+    }
+
+    /// Records that nothing is left to send, if the last available data has just left.
+    #[inline(always)]
+    fn on_nothing_left(&mut self, now: Time) {
+        if self.permitted > 0 {
+            self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);
+            self.on_starved(now);
+        }
+    }
+
+    /// Records that the last permit allows no further segment.
+    #[inline(always)]
+    fn on_window_end(&mut self, now: Time) {
+        let flow = &self.core.flow;
+        let limited = flow.in_flight + u64::from(flow.mss) > self.permitted || self.burst.deferred;
         if self.burst.paced_out && !limited {
-            return None; // limited by pacing: says nothing about the use of the window (Linux `tcp_write_xmit`)
+            return; // limited by pacing: says nothing about the use of the window (Linux `tcp_write_xmit`)
         }
         self.note_usage(limited);
         if limited {
             self.idle.on_full(now);
         }
         self.check_persist(now);
-        None
     }
 
     /// Returns the next segment that fits into `available` bytes of window.

@@ -1,6 +1,6 @@
 //! The gateways of a component: they observe the traffic between their node and their link and may send packets.
 
-use super::{Component, Media, NetworkEvent, NetworkFlow, Observer};
+use super::{Component, Hop, Local, Media, NetworkEvent, NetworkFlow, Observer};
 use crate::gateway::{self, FlowKey, FlowStats, Gateway, Heading, Modem, SegmentVerdict, bytes, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
@@ -48,25 +48,29 @@ fn rename(stats: &mut [FlowStats], flows: &[NetworkFlow]) {
     }
 }
 
-/// Returns the gateways whose link has a place in this component.
-pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) -> Vec<PlacedGateway> {
-    let gate = |(global, spec): (usize, &crate::scenario::GatewaySpec)| {
-        let link = local[2 * spec.link];
-        if link == u32::MAX {
-            return None;
-        }
+/// Creates the gateways of a component.
+pub(super) fn gates(
+    s: &Scenario,
+    gateways: &[usize],
+    local: &Local<'_>,
+    media: &Media,
+    pipes: usize,
+) -> Vec<PlacedGateway> {
+    let gate = |&global: &usize| {
+        let spec = &s.gateways[global];
+        let link = local.place(2 * spec.link as Hop);
         let forward = s.links[spec.link].between.0 == spec.node;
         let port = link as usize + usize::from(!forward);
-        Some(PlacedGateway {
+        PlacedGateway {
             global,
             node: spec.node,
             link,
             over: spec.kind.over,
             modem: port.checked_sub(pipes).filter(|_| media.len() > 0),
             gateway: spec.kind.build(&spec.params).expect("checked when the scenario was read"),
-        })
+        }
     };
-    s.gateways.iter().enumerate().filter_map(gate).collect()
+    gateways.iter().map(gate).collect()
 }
 
 /// The modem at a port, as visible to gateways at `now`.

@@ -1,6 +1,6 @@
 //! The media of a component: links whose directions are not separate pipes.
 
-use super::{Component, NetworkEvent, Observer};
+use super::{Component, Local, NetworkEvent, Observer};
 use crate::link::pipe::PipeStats;
 use crate::link::{Medium, Model};
 use crate::net::routing::Hop;
@@ -19,13 +19,13 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// Creates the media among `links` for `flows`; adds their ports to `places` and each direction's place to `local`.
+    /// Creates the media among `links` for `flows`; adds their ports to `places` and their places to `local`.
     pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
         (flows, links): (&[usize], &[usize]),
         places: &mut Vec<(Hop, usize)>,
-        local: &mut [u32],
+        local: &mut Local<'_>,
     ) -> Self {
         let priorities: Vec<_> = flows.iter().map(|&f| s.flows[f].priority).collect();
         // Links of each medium in the scenario's order; links of one cable together.
@@ -53,10 +53,11 @@ impl Media {
             for (pair, l) in links.into_iter().enumerate() {
                 let between = s.links[l].between;
                 for (direction, to) in [(0, between.1), (1, between.0)] {
-                    local[2 * l + direction] = places.len() as u32;
+                    let hop = (2 * l + direction) as Hop;
+                    local.set(hop, places.len());
                     media.at[m].push(places.len());
                     media.ports.push((m, 2 * pair + direction));
-                    places.push((2 * l as Hop + direction as Hop, to));
+                    places.push((hop, to));
                 }
             }
         }

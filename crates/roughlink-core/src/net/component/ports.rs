@@ -406,7 +406,7 @@ impl Component {
             Some(path) => *path,
             None => {
                 let hops = [ports.routes.path(nodes[0], nodes[1])?, ports.routes.path(nodes[1], nodes[0])?];
-                *ports.ways.entry(nodes).or_insert(append(&mut self.paths, &hops, &ports.places))
+                *ports.ways.entry(nodes).or_insert(append(&mut self.paths, &hops, |hop| ports.places[hop as usize]))
             }
         };
         let open = nodes.map(|node| ports.nodes.contains(&node));
@@ -444,8 +444,9 @@ impl Component {
         let at = Crossing { node, hop, direction: InterfaceDirection::In, flow: flow.global };
         if flow.open[end] {
             let since = self.sides.outside(&p).map(|_| p.udp_sent_at());
-            let datagram = match self.sides.outside(&p).zip(ports.headers_of(&self.sides, &p)) {
-                Some((bytes, headers)) => Datagram::with_headers(bytes.to_vec(), headers.clone()),
+            let headers = ports.headers_of(&self.sides, &p).cloned();
+            let datagram = match headers.and_then(|headers| Some((self.sides.take_outside(&p)?, headers))) {
+                Some((bytes, headers)) => Datagram::with_headers(bytes, headers),
                 None => {
                     let mut datagram = Vec::new();
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));

@@ -1,14 +1,14 @@
 //! The proxies of a component, which split TCP connections between their node and their link. A connection of two ends
 //! inside the network has counted data, a connection of two ends outside has the bytes of their datagrams.
 
-use super::{Component, NetworkFlow, Observer};
+use super::{Component, Hop, Local, NetworkFlow, Observer};
 use crate::gateway::Heading;
 use crate::net::reassembly::Reassembly;
 use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, Sides};
 use crate::pep::{EndConfig, FlowSplit, Proxy, ProxyConfig, ProxyVerdict};
 use crate::rng::Seed;
-use crate::scenario::{ProxySpec, Scenario};
-use crate::tcp::TcpConfig;
+use crate::scenario::Scenario;
+use crate::tcp::{Schedule, ScheduleEntry, TcpConfig};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Datagram};
 use std::collections::BTreeMap;
@@ -23,8 +23,9 @@ pub(super) struct PlacedProxy {
     configs: [EndConfig; 2],
     /// Keys of TCP flows, by flow.
     tcp: BTreeMap<u32, Arc<TcpConfig>>,
-    /// Connections of flows inside the network, by flow.
-    splits: BTreeMap<u32, FlowSplit>,
+    /// Connections of flows inside the network, by flow, and their timers.
+    splits: BTreeMap<u32, (FlowSplit, ScheduleEntry)>,
+    schedule: Schedule<u32>,
     /// Incomplete datagrams, by flow and direction.
     reassembly: BTreeMap<(u32, bool), Reassembly>,
     /// Proxy of connections between hosts outside the network. The rough link lies outward.
@@ -33,36 +34,41 @@ pub(super) struct PlacedProxy {
     outside: BTreeMap<Addresses, FlowId>,
 }
 
-/// Returns the proxies whose link has a place in this component.
-pub(super) fn proxies(s: &Scenario, seed: &Seed, local: &[u32], flows: &[NetworkFlow]) -> Vec<PlacedProxy> {
-    let place = |spec: &ProxySpec| {
-        let link = local[2 * spec.link];
-        if link == u32::MAX {
-            return None;
-        }
+/// Creates the proxies of a component.
+pub(super) fn proxies(
+    s: &Scenario,
+    seed: &Seed,
+    proxies: &[usize],
+    local: &Local<'_>,
+    flows: &[NetworkFlow],
+) -> Vec<PlacedProxy> {
+    let place = |&global: &usize| {
+        let spec = &s.proxies[global];
+        let link = local.place(2 * spec.link as Hop);
         let mtu = s.links[spec.link].model.as_pipe().map_or(MTU, |pipe| pipe.mtu.clamp(MIN_MTU, MTU));
         let mut random = seed.stream(&spec.name, "secret");
         let secret = u128::from(random.bits()) << 64 | u128::from(random.bits());
         let params = spec.params.clone();
         let config = ProxyConfig { params, over: Heading::Outward, mtu, secret };
-        Some(PlacedProxy {
+        PlacedProxy {
             node: spec.node,
             link,
             configs: spec.params.resolve().expect("checked when the scenario was read"),
             tcp: flows.iter().zip(0..).filter_map(|(f, i)| Some((i, Arc::clone(s.flows[f.global].tcp()?)))).collect(),
             splits: BTreeMap::new(),
+            schedule: Schedule::new(),
             reassembly: BTreeMap::new(),
             bytes: Proxy::new(config).expect("checked when the scenario was read"),
             outside: BTreeMap::new(),
-        })
+        }
     };
-    s.proxies.iter().filter_map(place).collect()
+    proxies.iter().map(place).collect()
 }
 
 impl PlacedProxy {
     /// Returns the memory of its connections, bytes.
     pub(super) fn bytes(&self) -> usize {
-        let counted: usize = self.splits.values().map(FlowSplit::bytes).sum();
+        let counted: usize = self.splits.values().map(|(split, _)| split.bytes()).sum();
         counted + self.bytes.connections().map(|connection| connection.buffer_bytes).sum::<usize>()
     }
 
@@ -89,7 +95,8 @@ impl PlacedProxy {
         // A packet goes to end 1 of its flow, or to end 0 if it is reverse.
         let rough_end = usize::from(flow.reverse() == (heading == Heading::Inward));
         let configs = if rough_end == 0 { [rough, lan] } else { [lan, rough] };
-        Some(self.splits.entry(index).or_insert_with(|| FlowSplit::new(index, configs, tcp)))
+        let create = || (FlowSplit::new(index, configs, tcp), ScheduleEntry::new());
+        Some(&mut self.splits.entry(index).or_insert_with(create).0)
     }
 
     /// Returns the whole datagram that a packet is or completes.
@@ -167,21 +174,8 @@ impl Component {
 
     /// Sends all packets that a proxy has ready. `cause` is the flow of the packet that it has received.
     fn originate_split<O: Observer>(&mut self, now: Time, i: usize, cause: Option<FlowId>, observer: &mut O) {
-        let inside: Vec<u32> = match cause {
-            Some(flow) => vec![flow.index() as u32],
-            None => self.proxies[i].splits.keys().copied().collect(),
-        };
-        for &flow in &inside {
-            while let Some(split) = self.proxies[i].splits.get_mut(&flow)
-                && let Some(p) = split.transmit(now, &mut self.sides)
-            {
-                if self.budget.step() && self.exceeds(now) {
-                    self.sides.free(&p);
-                    return;
-                }
-                let p = self.flows[p.flow.index()].with_ip_header(p);
-                self.send_from(now, self.proxies[i].node, p, observer);
-            }
+        if let Some(flow) = cause {
+            self.originate_inside(now, i, flow.index() as u32, observer);
         }
         let mut bytes = Vec::new();
         while let Some((_, is_frame)) = self.proxies[i].bytes.transmit_from(now, &mut bytes) {
@@ -192,11 +186,27 @@ impl Component {
             let p = ports.packet(&mut self.sides, now, flow, &datagram);
             self.send_from(now, self.proxies[i].node, p, observer);
         }
-        // The leaf may be early, but never late.
-        let (leaf, proxy) = (self.leaves.proxies + i, &self.proxies[i]);
-        let next = inside.iter().filter_map(|flow| proxy.splits.get(flow)).map(|split| split.next_wake(now)).min();
-        let next = next.unwrap_or(Time::MAX).min(proxy.bytes.next_wake()).max(now + Time::from_nanos(1));
-        self.calendar.set(leaf, next.min(self.calendar.time(leaf)));
+        let proxy = &self.proxies[i];
+        let next = proxy.schedule.next_wake().min(proxy.bytes.next_wake()).max(now + Time::from_nanos(1));
+        self.calendar.set(self.leaves.proxies + i, next);
+    }
+
+    /// Sends the packets that the connection of a flow has ready, and schedules its timers.
+    fn originate_inside<O: Observer>(&mut self, now: Time, i: usize, flow: u32, observer: &mut O) {
+        while let Some((split, _)) = self.proxies[i].splits.get_mut(&flow)
+            && let Some(p) = split.transmit(now, &mut self.sides)
+        {
+            if self.budget.step() && self.exceeds(now) {
+                self.sides.free(&p);
+                return;
+            }
+            let p = self.flows[p.flow.index()].with_ip_header(p);
+            self.send_from(now, self.proxies[i].node, p, observer);
+        }
+        let proxy = &mut self.proxies[i];
+        if let Some((split, entry)) = proxy.splits.get_mut(&flow) {
+            proxy.schedule.wake_by(now, split.next_wake(now), flow, entry);
+        }
     }
 
     /// Sends a packet on its flow's path from a node in the middle of it.
@@ -211,10 +221,14 @@ impl Component {
     }
 
     pub(super) fn wake_proxy<O: Observer>(&mut self, now: Time, i: usize, observer: &mut O) {
-        self.calendar.set(self.leaves.proxies + i, Time::MAX);
-        let proxy = &mut self.proxies[i];
-        proxy.splits.values_mut().filter(|split| split.next_wake(now) <= now).for_each(|split| split.wake(now));
-        proxy.bytes.wake(now);
+        while let Some(flow) = self.proxies[i].schedule.pop_due(now) {
+            if let Some((split, entry)) = self.proxies[i].splits.get_mut(&flow) {
+                entry.wake();
+                split.wake(now);
+            }
+            self.originate_inside(now, i, flow, observer);
+        }
+        self.proxies[i].bytes.wake(now);
         self.originate_split(now, i, None, observer);
     }
 }

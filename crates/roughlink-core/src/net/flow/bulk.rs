@@ -8,7 +8,7 @@ use crate::packet::{FlowId, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::sctp::SctpEndpoint;
-use crate::tcp::TcpEndpoint;
+use crate::tcp::{TcpEndpoint, TransmittedRun};
 use crate::units::Time;
 
 pub(super) struct BulkFlow<E> {
@@ -23,6 +23,19 @@ impl BulkFlow<TcpEndpoint> {
     pub(super) fn over_tcp(spec: &FlowSpec, index: u32, bytes: Option<u64>) -> Self {
         let ends = [false, true].map(|reverse| connection(spec, FlowId::new(index, reverse)));
         BulkFlow { ends, bytes, delivered: 0, started: false }
+    }
+
+    /// Sends up to `most` packets of `end` ([`TcpEndpoint::transmit_run`]).
+    #[inline(always)]
+    pub(super) fn transmit_run(
+        &mut self,
+        now: Time,
+        end: usize,
+        sides: &mut Sides,
+        most: u32,
+        p: &mut Packet,
+    ) -> TransmittedRun {
+        self.ends[end].transmit_run(now, sides, most, p)
     }
 }
 
@@ -96,7 +109,7 @@ impl<E: TransferEnd> Application for BulkFlow<E> {
         if sink.peer_closed() {
             sink.close();
         }
-        if collector.end.is_none() && self.bytes.is_some_and(|all| all == delivered || self.has_the_rest()) {
+        if self.bytes.is_some_and(|all| collector.end.is_none() && (all == delivered || self.has_the_rest())) {
             collector.end = Some(now);
         }
         !self.ends[1].is_quiet()

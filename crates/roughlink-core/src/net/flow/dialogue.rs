@@ -162,7 +162,7 @@ impl<D: Dialogue> Application for DialogueFlow<D> {
         }
         let sink = self.dialogue.sink();
         if p.payload() > 0 && sink == Some(end) {
-            collector.note_delay(self.ends[1 - end].as_ref().and_then(|peer| peer.age_of(now, p)));
+            collector.note_delay(self.ends[1 - end].as_mut().and_then(|peer| peer.age_of(now, p)));
         } else if p.payload() > 0 && sink.is_none() {
             collector.last_delivery = now;
         }

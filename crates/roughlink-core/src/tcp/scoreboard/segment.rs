@@ -49,7 +49,7 @@ impl SentSegment {
     }
     /// Returns the segment in the form of [`NewlyDelivered::newest`].
     #[inline]
-    fn as_newest(&self, retransmitted: bool) -> Newest {
+    pub(crate) fn as_newest(&self, retransmitted: bool) -> Newest {
         Newest { end: self.end(), sent_at: self.sent_at, retransmitted, stamp: self.stamp }
     }
     /// Returns the position in the order of sending: the time of the last transmission, then the end offset.

@@ -85,9 +85,13 @@ impl TcpSender {
     pub(super) fn window_rate(&self, window: u64) -> Rate {
         let v = self.core.cc.trace();
         let percent = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
-        let window = u128::from(window.max(self.board.outstanding()));
+        let window = window.max(self.board.outstanding());
         let srtt = self.core.flow.srtt.as_micros().max(1);
-        Rate((window * percent * 80_000 / u128::from(srtt)).min(u128::from(u64::MAX)) as u64)
+        if window < 1 << 32 {
+            return Rate(window * percent * 80_000 / srtt);
+        }
+        let bits = u128::from(window) * u128::from(percent) * 80_000;
+        Rate((bits / u128::from(srtt)).min(u128::from(u64::MAX)) as u64)
     }
 
     /// Returns true if new data waits because the window has no room for a burst of `most` segments.

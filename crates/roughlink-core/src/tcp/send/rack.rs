@@ -13,7 +13,7 @@ use super::{AckInfo, Force, TcpSender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::tcp::prr::{AckProgress, Prr};
 use crate::tcp::rtt_sample::RttSample;
-use crate::tcp::scoreboard::{DUP_THRESH, NewlyDelivered};
+use crate::tcp::scoreboard::{DUP_THRESH, NewlyDelivered, SentRun};
 use crate::units::Time;
 use undo::{Undo, is_older};
 
@@ -37,7 +37,7 @@ pub(in crate::tcp) struct Rack {
     reo_persist: u32,
     reo_round: u64,
     /// `snd_nxt` when the probe left (TLP.end_seq), 0 = none; and whether it was a retransmission.
-    probe_end: u64,
+    pub(super) probe_end: u64,
     probe_retransmitted: bool,
     undo: Undo,
     frto: bool,
@@ -86,6 +86,16 @@ impl Rack {
         if (n.sent_at, n.end) > (self.sent_at, self.end) {
             (self.sent_at, self.end) = (n.sent_at, n.end);
         }
+    }
+
+    /// Handles the delivery of segments sent once and in order, as [`TcpSender::on_ack_by_time`] would.
+    #[inline(always)]
+    pub(super) fn on_run(&mut self, now: Time, run: &SentRun, mss: u32) {
+        self.on_reordering(run.first.start, self.fack, mss);
+        let (sent_at, end) = (run.last.sent_at, run.last.end());
+        self.fack = self.fack.max(end);
+        self.rtt = now.saturating_sub(sent_at);
+        (self.sent_at, self.end) = (self.sent_at, self.end).max((sent_at, end));
     }
 
     /// Records reordering if original data delivered now begins below `fack` (Linux `tcp_check_sack_reordering`).
@@ -521,7 +531,7 @@ impl TcpSender {
     /// Schedules a probe after two RTTs without an ACK (RFC 8985 section 7.2, Linux `tcp_schedule_loss_probe`). For a
     /// lone segment, whose ACK may be delayed, `min_rto` is added.
     #[inline]
-    fn schedule_probe(&mut self, now: Time) {
+    pub(super) fn schedule_probe(&mut self, now: Time) {
         if !self.cfg.tlp
             || !self.sack
             || !matches!(self.core.flow.state, CongestionState::Open | CongestionState::Cwr)

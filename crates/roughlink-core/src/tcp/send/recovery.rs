@@ -303,7 +303,7 @@ impl TcpSender {
 
     /// Returns the number of whole segments in `bytes` newly delivered and carries the remainder over.
     #[inline]
-    fn whole_segments(&mut self, bytes: u64) -> u32 {
+    pub(super) fn whole_segments(&mut self, bytes: u64) -> u32 {
         let mss = u64::from(self.core.flow.mss);
         if bytes == mss || bytes == 2 * mss {
             return if bytes == mss { 1 } else { 2 }; // nearly every ACK, without a division
