@@ -7,7 +7,7 @@
 use crate::error::{HostError, Operation, UnfitReason};
 use crate::ip::ip_json;
 use crate::namespace::Namespace;
-use crate::offload::{HEADER, PendingOffloads};
+use crate::offload::{DeviceLayer, HEADER, PendingOffloads};
 use crate::socket_option::{be_promiscuous, enable_auxdata, enable_vnet_header, ignore_outgoing};
 use crate::verdict::PacketVerdict;
 use nix::cmsg_space;
@@ -137,14 +137,13 @@ impl Attached {
             }
             None => (&mut buffer[TAG..TAG + length], undone),
         };
-        self.oversized.set(self.oversized.get() + undone.finish(frame, self.longest, each));
+        self.oversized.set(self.oversized.get() + undone.finish((frame, DeviceLayer::Ethernet), self.longest, each));
         Ok(true)
     }
 
-    pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // Leave no offload to the network card.
-        let nothing = [0; HEADER];
-        (&self.socket).write_vectored(&[IoSlice::new(&nothing), IoSlice::new(frame)]).map(drop)
+    /// Sends a frame in parts, offloads first.
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.socket).write_vectored(parts).map(drop)
     }
 
     /// Returns how many frames were dropped because the socket's buffer was full, as of the last received frame.

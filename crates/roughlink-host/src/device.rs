@@ -7,16 +7,18 @@ use crate::ip::ip;
 use crate::mac::Mac;
 use crate::namespace::Namespace;
 use crate::nfqueue::NfQueue;
+use crate::offload::{DeviceLayer, HEADER, PendingOffloads};
 use crate::routes::{PROTOCOL, full, taken};
 use crate::verdict::PacketVerdict;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::wire::Datagram;
 use roughlink_core::wire::ethernet::address_text;
+use std::cell::Cell;
 use std::fs;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Packet device of a [`Loop`](crate::Loop).
 pub struct Device {
@@ -25,13 +27,18 @@ pub struct Device {
 }
 
 enum DeviceKind {
-    /// TAP device if `ethernet` is set, otherwise TUN.
-    Ours {
-        device: SyncDevice,
-        ethernet: bool,
-    },
+    Ours(TunDevice),
     Attached(Attached),
     Queue(NfQueue),
+}
+
+/// TUN or TAP device. The kernel leaves checksums and the division of long segments and datagrams to this side.
+struct TunDevice {
+    device: SyncDevice,
+    layer: DeviceLayer,
+    /// Size of the largest packet that passes, bytes.
+    longest: usize,
+    oversized: Cell<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,9 +77,12 @@ impl Device {
                 has_ipv6 &= taken(&v6)?.is_none();
             }
             let name = setup.name.clone();
-            let layer = if setup.ethernet.is_some() { Layer::L2 } else { Layer::L3 };
-            // Keep one packet per datagram: with offloads, several segments would share a packet and be lost together.
-            let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
+            let (layer, number) = match setup.ethernet {
+                Some(_) => (DeviceLayer::Ethernet, tun_rs::Layer::L2),
+                None => (DeviceLayer::Ip, tun_rs::Layer::L3),
+            };
+            // One read gets many segments of a TCP connection; `receive` divides them as the kernel would.
+            let device = DeviceBuilder::new().name(&name).layer(number).offload(true).enable(false);
             let device = device
                 .build_sync()
                 .map_err(HostError::io(Operation::Tun(format!("create the TUN device `{name}`"))))?;
@@ -87,7 +97,8 @@ impl Device {
             let (key, value) = if has_ipv6 { ("router_solicitations", "0") } else { ("disable_ipv6", "1") };
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
             ip(&commands(&name, setup, has_ipv6))?;
-            Ok(Device { kind: DeviceKind::Ours { device, ethernet: setup.ethernet.is_some() }, name })
+            let longest = setup.mtu.into();
+            Ok(Device { kind: DeviceKind::Ours(TunDevice { device, layer, longest, oversized: Cell::new(0) }), name })
         })?
     }
 
@@ -135,7 +146,7 @@ impl Device {
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let (answers, master) = match &self.kind {
             DeviceKind::Attached(attached) => (&attached.answers[..], attached.master.as_ref()),
-            DeviceKind::Ours { .. } | DeviceKind::Queue(_) => (&[][..], None),
+            DeviceKind::Ours(_) | DeviceKind::Queue(_) => (&[][..], None),
         };
         let (name, addresses) = (&self.name, answers.iter().map(ToString::to_string).collect::<Vec<_>>());
         let answers = (!addresses.is_empty()).then(|| {
@@ -161,28 +172,35 @@ impl Device {
         buffer: &mut [u8],
         each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> io::Result<bool> {
-        let (device, ethernet) = match &self.kind {
-            DeviceKind::Ours { device, ethernet } => (device, *ethernet),
-            DeviceKind::Attached(attached) => return attached.receive(buffer, each),
-            DeviceKind::Queue(queue) => return queue.receive(buffer, each),
-        };
-        match device.recv(buffer) {
-            Ok(n) => {
-                let bytes = &mut buffer[..n];
-                each(&mut if ethernet { Datagram::from_frame(bytes) } else { Datagram::from_ip(bytes) });
-                Ok(true)
-            }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(e) => Err(e),
+        match &self.kind {
+            DeviceKind::Ours(tun) => tun.receive(buffer, each),
+            DeviceKind::Attached(attached) => attached.receive(buffer, each),
+            DeviceKind::Queue(queue) => queue.receive(buffer, each),
         }
     }
 
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.kind {
-            DeviceKind::Ours { device, .. } => device.send(bytes).map(drop),
-            DeviceKind::Attached(attached) => attached.send(bytes),
             DeviceKind::Queue(queue) => queue.send(bytes),
+            _ => self.send_parts(&[IoSlice::new(&[0; HEADER]), IoSlice::new(bytes)]),
         }
+    }
+
+    /// Sends a datagram or frame in parts. The first part is its offloads, which only the kernel of a TUN or TAP device
+    /// completes.
+    pub(crate) fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        match &self.kind {
+            DeviceKind::Ours(tun) => tun.device.send_vectored(parts).map(drop),
+            DeviceKind::Attached(attached) => attached.send(parts),
+            DeviceKind::Queue(queue) => {
+                queue.send(&parts[1..].iter().flat_map(|part| part.iter().copied()).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// Returns true if the device accepts joined segments.
+    pub(crate) fn joins(&self) -> bool {
+        matches!(self.kind, DeviceKind::Ours(_))
     }
 
     /// Returns the number of packets that the kernel dropped because the device's queue was full.
@@ -190,7 +208,7 @@ impl Device {
         match &self.kind {
             DeviceKind::Attached(attached) => return Some(attached.dropped()),
             DeviceKind::Queue(queue) => return Some(queue.overruns()),
-            DeviceKind::Ours { .. } => {}
+            DeviceKind::Ours(_) => {}
         }
         let name = &self.name;
         namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)).ok()?
@@ -198,16 +216,35 @@ impl Device {
 
     pub(crate) fn oversized(&self) -> u64 {
         match &self.kind {
-            DeviceKind::Ours { .. } | DeviceKind::Queue(_) => 0,
+            DeviceKind::Ours(tun) => tun.oversized.get(),
+            DeviceKind::Queue(_) => 0,
             DeviceKind::Attached(attached) => attached.oversized(),
         }
+    }
+}
+
+impl TunDevice {
+    fn receive(
+        &self,
+        buffer: &mut [u8],
+        each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
+    ) -> io::Result<bool> {
+        let length = match self.device.recv(buffer) {
+            Ok(length) => length,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let Some((header, packet)) = buffer[..length].split_first_chunk_mut() else { return Ok(true) };
+        let lost = PendingOffloads::read(header).finish((packet, self.layer), self.longest, each);
+        self.oversized.set(self.oversized.get() + lost);
+        Ok(true)
     }
 }
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
-            DeviceKind::Ours { device, .. } => device.as_fd(),
+            DeviceKind::Ours(tun) => tun.device.as_fd(),
             DeviceKind::Attached(attached) => attached.as_fd(),
             DeviceKind::Queue(queue) => queue.as_fd(),
         }

@@ -41,8 +41,8 @@ pub(crate) struct Switch {
     learned: BTreeMap<Mac, usize>,
     /// Ports behind which a multicast router may be.
     routers: Vec<bool>,
-    /// Buffer for a datagram with its header.
-    frame: Vec<u8>,
+    /// Ethernet header of the last datagram.
+    header: [u8; HEADER_LEN],
     ready: VecDeque<OutgoingFrame>,
     unanswered: u64,
     /// Modems between hosts and charging cables.
@@ -100,7 +100,16 @@ impl Switch {
         // The network behind an attached device is unknown.
         let routers = ports.iter().map(|station| matches!(station, Some(PortHosts::Attached(_)))).collect();
         let modems = Modems::new(scenario, nodes);
-        Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0, modems }
+        Switch {
+            ports,
+            others,
+            learned,
+            routers,
+            header: [0; HEADER_LEN],
+            ready: VecDeque::new(),
+            unanswered: 0,
+            modems,
+        }
     }
 
     /// Receives a datagram or frame from the host at `port`. Returns false if the frame ends here. Such frames are
@@ -168,22 +177,21 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes of `out`, which has left the network by `now`. Returns `None` if `out` waits for the host's
-    /// address, or if the host's modem does not pass it.
-    pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b NetworkOutput) -> Option<&'b [u8]> {
-        let bytes = out.datagram.bytes();
+    /// Returns the Ethernet header for `out`, which has left the network by `now`; empty if it needs none. Returns
+    /// `None` if `out` waits for the host's address, or if the host's modem does not pass it.
+    pub(crate) fn transmit(&mut self, now: Time, out: &NetworkOutput) -> Option<&[u8]> {
         if !out.datagram.is_frame() && !self.modems.is_open(now, out.port) {
             return None;
         }
         if self.modems.has_modem(out.port)
             && let Some((_, from)) = addresses(&out.datagram)
             && let Some(&from) = self.learned.get(&from)
-            && !self.modems.deliver(from, out.port, bytes)
+            && !self.modems.deliver(from, out.port, out.datagram.bytes())
         {
             return None;
         }
-        let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(bytes) };
-        let Ok(envelope) = out.datagram.envelope() else { return Some(bytes) };
+        let (Some(station), false) = (&mut self.ports[out.port], out.datagram.is_frame()) else { return Some(&[]) };
+        let Ok(envelope) = out.datagram.envelope() else { return Some(&[]) };
         let [from, to] = envelope.pair.addresses();
         let mac = match station {
             PortHosts::Ours(mac) => *mac,
@@ -199,8 +207,8 @@ impl Switch {
                 }
             }
         };
-        framed(mac, bytes, &mut self.frame);
-        Some(&self.frame)
+        self.header = header(mac, out.datagram.bytes());
+        Some(&self.header)
     }
 
     pub(crate) fn next(&mut self) -> Option<OutgoingFrame> {
@@ -254,8 +262,7 @@ impl AttachedHosts {
         let fresh = datagrams.into_iter().filter(|(since, _)| now.saturating_sub(*since) <= MAX_WAIT);
         let before = ready.len();
         ready.extend(fresh.map(|(_, out)| {
-            let mut frame = Vec::new();
-            framed(mac, out.datagram.bytes(), &mut frame);
+            let frame = [&header(mac, out.datagram.bytes())[..], out.datagram.bytes()].concat();
             OutgoingFrame { port, frame, waited: Some(out) }
         }));
         (count + before - ready.len()) as u64
@@ -290,10 +297,14 @@ impl AttachedHosts {
     }
 }
 
-fn framed(to: Mac, datagram: &[u8], frame: &mut Vec<u8>) {
+/// Returns the Ethernet header of a datagram from the network.
+fn header(to: Mac, datagram: &[u8]) -> [u8; HEADER_LEN] {
     let kind = if datagram[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-    frame.clear();
-    [&to[..], &NETWORK, &kind, datagram].into_iter().for_each(|part| frame.extend_from_slice(part));
+    let mut header = [0; HEADER_LEN];
+    header[..6].copy_from_slice(&to);
+    header[6..12].copy_from_slice(&NETWORK);
+    header[12..].copy_from_slice(&kind);
+    header
 }
 
 /// Returns the destination and source addresses of a frame.
@@ -309,6 +320,8 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     }
 }
 
+/// Length of an Ethernet header, bytes.
+const HEADER_LEN: usize = 14;
 /// Maximum number of learned addresses; the switch floods frames to further ones.
 const MAX_LEARNED: usize = 4096;
 /// Maximum number of addresses requested at a time, and of datagrams waiting for each: more than TCP's initial window.
@@ -406,11 +419,11 @@ mod tests {
         let out =
             NetworkOutput { due: Time::ZERO, port: 0, datagram: Datagram::from_ip(datagram.clone()), since: None };
         let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0x86, 0xdd];
-        assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), [&header[..], &datagram].concat());
+        assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), header);
         let framed = NetworkOutput { datagram: Datagram::from_frame(datagram.clone()), ..out.clone() };
-        assert_eq!(switch.transmit(Time::ZERO, &framed).unwrap(), datagram);
+        assert!(switch.transmit(Time::ZERO, &framed).unwrap().is_empty());
         switch.ports[0] = None;
-        assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), datagram);
+        assert!(switch.transmit(Time::ZERO, &out).unwrap().is_empty());
     }
 
     /// Creates a network with a host behind an attached device at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
@@ -457,7 +470,7 @@ mod tests {
         let frame = [&[4; 6][..], &NETWORK, &[8, 0], out.datagram.bytes()].concat();
         assert_eq!(sent(&mut switch), vec![(frame.clone(), true); 2]);
         assert_eq!(switch.unanswered(), 1);
-        assert_eq!(switch.transmit(at(3600), &out).unwrap(), frame);
+        assert_eq!(switch.transmit(at(3600), &out).unwrap(), &frame[..14]);
         assert!(network.transmit(at(9000)).is_none(), "it was for the switch");
     }
 

@@ -22,6 +22,7 @@
 
 use crate::device::Device;
 use crate::error::LostDevice;
+use crate::joining::PacketRun;
 use crate::realtime::{Effort, MonotonicClock, Sleeper, WakeUp, raise_priority};
 use crate::verdict::PacketVerdict;
 use nix::poll::{PollFd, PollFlags};
@@ -182,10 +183,14 @@ impl Loop {
             let gone = events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL);
             let since = wake.due.max(*looked);
             *looked = wake.at;
-            for _ in 0..if events.is_empty() { 0 } else { BATCH } {
+            let mut room = if events.is_empty() { 0 } else { BATCH };
+            while room > 0 {
+                let (mut taken, mut read) = (0, None);
                 let received = device.receive(buffer, &mut |datagram| {
-                    let now = clock.now();
+                    // Joined packets have arrived together.
+                    let now = *read.get_or_insert_with(|| clock.now());
                     *looked = now;
+                    taken += 1;
                     waited.record(now.saturating_sub(since));
                     let verdict = handle(now, port, datagram);
                     if let PacketVerdict::Forward(to) = verdict {
@@ -194,6 +199,7 @@ impl Loop {
                     }
                     verdict
                 });
+                room = room.saturating_sub(taken.max(1));
                 let reason = match received {
                     Ok(true) => continue,
                     Ok(false) if gone => "it no longer exists".into(),
@@ -212,6 +218,16 @@ impl Loop {
         let late = self.clock.now().saturating_sub(due);
         self.late.record(late);
         self.send(port, bytes).then_some(late)
+    }
+
+    /// Hands packets of a network to the kernel. Returns the time; `None` if the kernel rejected them.
+    pub(crate) fn hand_over_run(&mut self, run: &PacketRun) -> Option<Time> {
+        let [first, ..] = run.packets() else { return None };
+        let now = self.clock.now();
+        run.packets().iter().for_each(|out| self.late.record(now.saturating_sub(out.due)));
+        let accepted = run.write(|parts| self.devices[first.port].send_parts(parts)).is_ok();
+        self.refused += if accepted { 0 } else { run.packets().len() as u64 };
+        accepted.then_some(now)
     }
 
     /// Hands a packet that was due at no certain time to the kernel at `port`. Returns false if the kernel rejected it.
@@ -236,7 +252,8 @@ impl Loop {
     }
 }
 
-/// Maximum number of reads from a device before the caller looks for due events again: some 50 us of work.
+/// Number of packets from a device after which the caller looks for due events again: some 50 us of work. A read of
+/// joined packets is taken in completely.
 const BATCH: usize = 16;
 /// Buffer size, bytes: more than the largest datagram or frame, with the attributes of a netfilter queue.
 const LONGEST: usize = (1 << 16) + 1024;

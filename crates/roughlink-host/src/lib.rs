@@ -61,6 +61,7 @@ mod event_loop;
 mod frames;
 pub mod inside;
 mod ip;
+mod joining;
 mod leftovers;
 mod link_watch;
 mod live;

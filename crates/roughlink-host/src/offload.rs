@@ -7,6 +7,30 @@ use crate::verdict::PacketVerdict;
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::{Datagram, Envelope, IpPair, ethernet, protocol};
 
+/// DeviceLayer of a device's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceLayer {
+    Ip,
+    Ethernet,
+}
+
+impl DeviceLayer {
+    pub(crate) fn parse<B: AsRef<[u8]>>(self, bytes: B) -> Datagram<B> {
+        match self {
+            DeviceLayer::Ip => Datagram::from_ip(bytes),
+            DeviceLayer::Ethernet => Datagram::from_frame(bytes),
+        }
+    }
+
+    /// Returns the offset of the part that the MTU limits.
+    fn payload_offset(self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            DeviceLayer::Ip => Some(0),
+            DeviceLayer::Ethernet => ethernet::payload_offset(bytes).ok(),
+        }
+    }
+}
+
 /// Pending offloads of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingOffloads {
@@ -43,19 +67,16 @@ impl PendingOffloads {
         PendingOffloads { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
     }
 
-    /// Passes the frames as they would be on a cable to `each`. None has more than `longest` bytes after its addresses,
-    /// tags and type. Returns the number of frames that are longer or cannot be divided.
+    /// Passes the frames or IP datagrams as they would be on a cable to `each`. None has more than `longest` bytes
+    /// after its addresses, tags and type. Returns the number of frames that are longer or cannot be divided.
     pub(crate) fn finish(
         self,
-        frame: &mut [u8],
+        (frame, layer): (&mut [u8], DeviceLayer),
         longest: usize,
         each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
     ) -> u64 {
-        let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
-        let mut frame = Datagram::from_frame(frame);
-        if let Some((start, at)) = self.checksum {
-            frame.complete_checksum(start, at);
-        }
+        let fits = |frame: &[u8]| layer.payload_offset(frame).is_some_and(|at| frame.len() <= at + longest);
+        let mut frame = layer.parse(frame);
         // On a cable, joined packets are separate frames. Divide them even if a link would accept them as one.
         if let (Some((kind, size)), Ok(envelope)) = (self.joined, frame.envelope())
             && matches!((kind, envelope.protocol), (MergedKind::Tcp, protocol::TCP) | (MergedKind::Udp, protocol::UDP))
@@ -63,7 +84,10 @@ impl PendingOffloads {
             // The joined header must not belong to a tunnel.
             && self.checksum.is_none_or(|(start, _)| start == ip + envelope.transport)
         {
-            return divide((frame.bytes(), ip, envelope), size, &fits, each).map_or(1, |()| 0);
+            return divide((frame.bytes(), ip, envelope), (size, layer), &fits, each).map_or(1, |()| 0);
+        }
+        if let Some((start, at)) = self.checksum {
+            frame.complete_checksum(start, at);
         }
         if fits(frame.bytes()) {
             each(&mut frame);
@@ -82,14 +106,14 @@ fn written(sum: u16) -> u16 {
 /// Each has `size` bytes of payload, except the last. Returns `None` if they do not fit.
 fn divide(
     (frame, ip, envelope): (&[u8], usize, &Envelope),
-    size: usize,
+    (size, layer): (usize, DeviceLayer),
     fits: &dyn Fn(&[u8]) -> bool,
     each: &mut dyn FnMut(&mut Datagram<&mut [u8]>) -> PacketVerdict,
 ) -> Option<()> {
     let whole = &frame[ip..];
     let transport = envelope.transport;
     let is_tcp = envelope.protocol == protocol::TCP;
-    let (least, checksum) = if is_tcp { (20, 16) } else { (8, 6) };
+    let (least, checksum) = if is_tcp { (20, TCP_CHECKSUM) } else { (8, 6) };
     let own = if is_tcp { usize::from(*whole.get(transport + 12)? >> 4) * 4 } else { least };
     let header = transport + own;
     let payload = whole.get(header..envelope.end)?;
@@ -145,7 +169,7 @@ fn divide(
             let sum = written(finish(add(pseudo, &datagram[transport..])));
             datagram[transport + checksum..][..2].copy_from_slice(&sum.to_be_bytes());
         }
-        each(&mut Datagram::from_frame(&mut out));
+        each(&mut layer.parse(&mut out));
     }
     Some(())
 }
@@ -158,15 +182,17 @@ const MAX_UDP_DATAGRAMS: usize = 128;
 /// Size of the header before each frame, bytes.
 pub(crate) const HEADER: usize = 10;
 // linux/virtio_net.h
-const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
+pub(crate) const GSO_TCPV4: u8 = 1;
+pub(crate) const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const ECN: u8 = 0x80;
 // RFC 9293 section 3.1
+/// Offset of the checksum in the TCP header.
+pub(crate) const TCP_CHECKSUM: usize = 16;
 const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
+pub(crate) const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 #[cfg(test)]
@@ -193,7 +219,7 @@ mod tests {
 
     fn finished(undone: PendingOffloads, frame: &[u8], longest: usize) -> (Vec<Vec<u8>>, u64) {
         let mut all = Vec::new();
-        let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| {
+        let lost = undone.finish((&mut frame.to_vec(), DeviceLayer::Ethernet), longest, &mut |frame| {
             all.push(frame.bytes().to_vec());
             PacketVerdict::Consumed
         });

@@ -7,6 +7,7 @@ use crate::conversations::Conversations;
 use crate::error::LostDevice;
 use crate::ethernet::{OutgoingFrame, Switch};
 use crate::event_loop::Loop;
+use crate::joining::PacketRun;
 use crate::live::LiveWatch;
 use crate::verdict::PacketVerdict;
 use roughlink_core::net::{Network, Observer};
@@ -54,7 +55,7 @@ fn carry_until<O: Observer>(
     stop: &AtomicBool,
 ) -> Result<LoopEnd, LostDevice> {
     let told = || stop.load(Ordering::Relaxed);
-    let mut woken = Time::ZERO;
+    let (mut woken, mut run) = (Time::ZERO, PacketRun::default());
     loop {
         let at = packets.wait(network.next_wake().min(end).min(watch.next_wake()))?;
         // Check for a stop request even if the network has more events than it can process in real time.
@@ -77,12 +78,13 @@ fn carry_until<O: Observer>(
         // Datagrams that waited for an Ethernet address precede those that are due now.
         send_frames(switch, packets, conversations, now);
         while let Some(out) = network.transmit(now) {
-            let Some(bytes) = switch.transmit(now, &out) else { continue };
-            if let Some(late) = packets.hand_over(out.port, out.due, bytes) {
-                watch.record_lateness(late);
-                conversations.received(out.due, out.since, &out.datagram);
+            let Some(link) = switch.transmit(now, &out) else { continue };
+            if !(packets.devices()[out.port].joins() && run.accepts(&out)) {
+                hand_over(&mut run, packets, conversations, watch);
             }
+            run.push(out, link);
         }
+        hand_over(&mut run, packets, conversations, watch);
         send_frames(switch, packets, conversations, now);
         if let Some(limit) = network.exceeded() {
             return Ok(LoopEnd::Exceeded(limit));
@@ -92,6 +94,16 @@ fn carry_until<O: Observer>(
         }
         if told() || network.observer().stop() {
             return Ok(LoopEnd::Stopped);
+        }
+    }
+}
+
+fn hand_over(run: &mut PacketRun, packets: &mut Loop, conversations: &mut Conversations, watch: &mut LiveWatch) {
+    let accepted = packets.hand_over_run(run);
+    for out in run.drain() {
+        if let Some(now) = accepted {
+            watch.record_lateness(now.saturating_sub(out.due));
+            conversations.received(out.due, out.since, &out.datagram);
         }
     }
 }

@@ -191,10 +191,8 @@ fn reno(namespace: &Namespace) {
     namespace.within(set).unwrap().expect("reno is always there");
 }
 
-#[test]
-fn a_transfer_over_a_lossy_link_arrives_intact() {
-    let link = "rate = \"50 Mbit/s\"\ndelay = \"3 ms\"\nnoise = { kind = \"burst\", start = \"1 %\", length = [1, 3] }";
-    let Some(running) = start(pair(link, "")) else { return };
+/// Transfers 3 MB from the first to the second host over IPv4 and over IPv6. All of it must arrive intact.
+fn transfer_over_both_ip_versions<O>(running: &Running<O>) {
     let [a, b] = [0, 1].map(|host| running.namespace(host));
     [a, b].into_iter().for_each(reno);
     let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -209,10 +207,57 @@ fn a_transfer_over_a_lossy_link_arrives_intact() {
         });
         assert!(got == sent, "{} of {} bytes", got.len(), sent.len());
     }
+}
+
+#[test]
+fn a_transfer_over_a_lossy_link_arrives_intact() {
+    let link = "rate = \"50 Mbit/s\"\ndelay = \"3 ms\"\nnoise = { kind = \"burst\", start = \"1 %\", length = [1, 3] }";
+    let Some(running) = start(pair(link, "")) else { return };
+    transfer_over_both_ip_versions(&running);
     let outcome = finish(running);
     let forward = outcome.result.links[0].forward;
     assert!(forward.lost > 10 && forward.bytes > 6_000_000, "{forward:?}");
     assert_eq!(outcome.ports.unreachable, 0);
+}
+
+/// Length of the longest datagram, bytes.
+#[derive(Default)]
+struct LongestDatagram(usize);
+
+impl Observer for LongestDatagram {
+    fn observe(&mut self, _: Time, event: NetworkEvent<'_>) {
+        if let NetworkEvent::Datagram { bytes, .. } = event {
+            self.0 = self.0.max(bytes.len());
+        }
+    }
+}
+
+/// Kernels exchange long segments with devices; the network has packets of at most the MTU.
+#[test]
+fn joined_segments_cross_the_network_one_by_one() {
+    for layer in ["ip", "ethernet"] {
+        let node = |name| format!("{{ name = \"{name}\", kernel = true, layer = \"{layer}\" }}");
+        let scenario = parse(&format!(
+            "duration = \"60 s\"\nnode = [{}, {}]\n[[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\n\
+             rate = \"100 Gbit/s\"\ndelay = \"0 ms\"\nqueue = \"10000 pkt\"",
+            node("a"),
+            node("b")
+        ));
+        let hosts = [0, 1].map(|node| EmulatedHost { node, place: NodeLocation::Own });
+        let Some(emulation) = possible(Emulation::open(scenario, &hosts, &EmulationSettings::default())) else {
+            return;
+        };
+        let running = emulation.start(LongestDatagram::default());
+        transfer_over_both_ip_versions(&running);
+        let (outcome, longest) = running.finish();
+        assert_eq!((longest.0, outcome.oversized, outcome.refused, outcome.overruns), (1500, 0, 0, Some(0)));
+        let conversations = &outcome.achieved.conversations;
+        assert_eq!(conversations.len(), 2, "{conversations:?}");
+        for forward in conversations.iter().map(|c| &c.forward) {
+            assert_eq!((forward.sent, forward.lost), (forward.received, Some(0)));
+            assert!(forward.sent.unwrap().packets >= 3_000_000 / 1448, "{forward:?}");
+        }
+    }
 }
 
 /// Datagrams of a flow that arrive.
