@@ -197,6 +197,33 @@ class Veth(Emulator):
 
 
 @dataclass(frozen=True)
+class Copier(Emulator):
+    """The program of validation/copier.c between TUN devices, which copies packets without any effect."""
+
+    joined: bool = False
+
+    def script(self, link: Link, folder: Path) -> str:
+        lines = [
+            "set -e",
+            "ip netns add inside",
+            "ip link set inside0 netns inside",
+            "ip link set outside0 up txqueuelen 5000",
+            "ip addr add 10.9.0.1 peer 10.9.0.2 dev outside0",
+            "ip -n inside link set inside0 up txqueuelen 5000",
+            "ip -n inside addr add 10.9.0.2 peer 10.9.0.1 dev inside0",
+            f"{ORDINARY} {folder}/outside &",
+            f"{self.peer}=10.9.0.1 ip netns exec inside {ORDINARY} {folder}/inside",
+            "wait",
+        ]
+        (folder / "setup").write_text("\n".join(lines) + "\n")
+        return f"{self.first}{self.program} {'--joined ' if self.joined else ''}{folder}/setup\n"
+
+    @property
+    def delays(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
 class Netem(Veth):
     """The same devices with netem at both; the Ethernet header is excluded (-14)."""
 
@@ -286,14 +313,16 @@ class Run:
     settled: dict = field(default_factory=dict)
     machine: dict = field(default_factory=dict)
     cpu: dict = field(default_factory=dict)
+    calls: dict[str, float] = field(default_factory=dict)
 
 
 def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], folder: Path, ends: Path,
-        seconds: float) -> Run:
+        seconds: float, count: bool = False) -> Run:
     """Runs programs of `ends` at both ends, each given as its arguments.
 
     `OUT` stands for the output file, which is named after the program's mode. The processor time of the emulator and
-    the ends is measured in the middle of the run.
+    the ends is measured in the middle of the run. With `count`, the emulator's system calls are counted meanwhile,
+    which takes processor time, too.
     """
     for stale in folder.iterdir():
         stale.unlink()
@@ -309,7 +338,8 @@ def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], f
         process = subprocess.Popen([*APART, "sh", str(folder / "run")], stdin=subprocess.DEVNULL, stdout=stdout,
                                    stderr=stderr, start_new_session=True)
         try:
-            done.cpu = watch(process, emulator.programs(), ends, folder / f"{inside[-1].split()[0]}.out", seconds)
+            file = folder / f"{inside[-1].split()[0]}.out"
+            done.cpu, done.calls = watch(process, emulator.programs(), (ends, file), seconds, count)
             process.wait(timeout=seconds + 20)
         except subprocess.TimeoutExpired:
             raise Failed(f"{emulator.name} did not end in time") from None
@@ -328,15 +358,22 @@ def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], f
     return done
 
 
-def watch(process: subprocess.Popen, programs: tuple[str, ...], ends: Path, file: Path, seconds: float) -> dict:
-    """Returns the processor time in s of the emulator and the ends in the middle of the run.
+def watch(process: subprocess.Popen, programs: tuple[str, ...], ends: tuple[Path, Path], seconds: float,
+          count: bool) -> tuple[dict, dict[str, float]]:
+    """Returns the processor time in s of the emulator and the ends in the middle of the run, and the emulator's system
+    calls per second if `count` is set.
 
-    The measurement starts half a second after the last program has created its file.
+    The measurement starts half a second after the last program of the ends has created its file.
     """
+    program, file = ends
     begin = time.monotonic()
     while not file.exists() and process.poll() is None and time.monotonic() < begin + 15:
         time.sleep(0.01)
     time.sleep(0.5)
-    first = machine.processors(process.pid, programs, str(ends))
-    time.sleep(max(0.1, seconds - 1.2))
-    return machine.between(first, machine.processors(process.pid, programs, str(ends)))
+    middle, calls = max(0.1, seconds - 1.2), {}
+    first = machine.processors(process.pid, programs, str(program))
+    if count:
+        calls = machine.system_calls(process.pid, programs, middle)
+    else:
+        time.sleep(middle)
+    return machine.between(first, machine.processors(process.pid, programs, str(program))), calls

@@ -3,12 +3,15 @@
 import array
 import os
 import resource
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
 PROCESSORS = os.sysconf("SC_NPROCESSORS_ONLN")
+CALLS = ("read", "recvfrom", "recvmsg", "pread64", "write", "writev", "sendto", "sendmsg", "poll", "ppoll",
+         "epoll_wait", "timerfd_settime")
 FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -85,6 +88,26 @@ def processors(root: int, programs: tuple[str, ...], ends: str) -> dict[str, flo
         if who:
             seen[who] += sum(ran(task) for task in Path(f"/proc/{process.pid}/task").glob("*"))
     return seen
+
+
+def system_calls(root: int, programs: tuple[str, ...], seconds: float) -> dict[str, float]:
+    """Counts the system calls of these programs' threads per second: `all`, and each of CALLS by its name.
+
+    Returns nothing if there is no `perf`, or if it must not count. The counting slows down all system calls.
+    """
+    pids = [str(process.pid) for process in tree(root) if process.program in programs]
+    events = ["raw_syscalls:sys_enter", *(f"syscalls:sys_enter_{name}" for name in CALLS)]
+    command = ["perf", "stat", "-x,", *(word for event in events for word in ("-e", event)), "-p", ",".join(pids),
+               "--", "sleep", str(seconds)]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        time.sleep(seconds)
+        return {}
+    columns = [line.split(",") for line in lines]
+    counts = {column[2].partition("sys_enter_")[2]: int(column[0]) / seconds for column in columns
+              if len(column) > 2 and column[0].isdigit()}
+    return {"all": counts.pop(""), **counts} if "" in counts else {}
 
 
 def ran(task: Path) -> float:
