@@ -195,5 +195,5 @@ fn a_scenario_larger_than_its_limit_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = fs::File::create(folder.path().join("s.toml")).unwrap();
     file.set_len(1 << 33).unwrap();
-    refused(&roughlink_in(&["run", "s.toml"], folder.path()), "it is larger than 32 MB");
+    refused(&roughlink_in(&["run", "s.toml"], folder.path()), "it is larger than 512 MB");
 }

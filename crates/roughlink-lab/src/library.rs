@@ -71,7 +71,7 @@ impl ScenarioText {
     pub fn scenario(name: &str) -> Result<ScenarioText, LabError> {
         let path = Path::new(name);
         let is_path = || name.ends_with(".toml") || name.contains(['/', '\\']) || path.exists();
-        match ScenarioText::find(name, "scenarios", "scenario") {
+        match ScenarioText::find(name, "scenarios", "scenario", MAX_SCENARIO_SIZE) {
             Err(LabError::NotFound { .. }) if is_path() => {
                 let reason = if path.exists() { "not a file" } else { "no such file" };
                 Err(LabError::NoFile { name: name.into(), reason })
@@ -80,12 +80,11 @@ impl ScenarioText {
         }
     }
 
-    /// Finds a file on disk, or embedded below `folder`.
-    pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<ScenarioText, LabError> {
+    /// Finds a file of at most `most` bytes on disk, or embedded below `folder`.
+    pub(crate) fn find(name: &str, folder: &str, what: &'static str, most: u64) -> Result<ScenarioText, LabError> {
         let path = Path::new(name);
         if path.is_file() {
-            let text = read_text(path, MAX_SCENARIO_SIZE)
-                .map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
+            let text = read_text(path, most).map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
             return Ok(ScenarioText { name: name.into(), text, folder: path.parent().map(ScenarioFolder::new) });
         }
         let stem = name.strip_suffix(".toml").unwrap_or(name);
@@ -222,7 +221,11 @@ pub fn write_text(path: &Path, text: &str, force: bool) -> io::Result<()> {
 
 /// Reads a text file from disk. Fails if it is not a regular file, and with the errors of [`text_of`].
 fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
+    let found = std::fs::metadata(path)?;
+    disk::regular(&found)?; // before it is opened: a FIFO would wait for a writer
+    if found.len() > most {
+        return Err(too_large(most));
+    }
     text_of(File::open(path)?, most)
 }
 
@@ -240,18 +243,25 @@ fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// # Errors
 /// Returns an error if it has more than `most` bytes or is not UTF-8.
 pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
-    let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-    let Some(bytes) = read_at_most(file, most)? else {
-        return refuse(format!("it is larger than {} MB", most / 1_000_000));
-    };
-    String::from_utf8(bytes).or_else(|e| {
+    let Some(bytes) = read_at_most(file, most)? else { return Err(too_large(most)) };
+    String::from_utf8(bytes).map_err(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-        refuse(format!("line {}: it is not UTF-8 text", 1 + good.iter().filter(|b| **b == b'\n').count()))
+        invalid(format!("line {}: it is not UTF-8 text", 1 + good.iter().filter(|b| **b == b'\n').count()))
     })
 }
 
-/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. Parsing takes up to 80 times the memory.
-pub const MAX_SCENARIO_SIZE: u64 = 32_000_000;
+fn too_large(most: u64) -> io::Error {
+    invalid(format!("it is larger than {} MB", most / 1_000_000))
+}
+
+fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// Largest scenario file, bytes: 2,500,000 flows, each with a node and a link.
+pub const MAX_SCENARIO_SIZE: u64 = 512_000_000;
+/// Largest experiment file, bytes. Parsing takes up to 80 times the memory.
+pub(crate) const MAX_EXPERIMENT_SIZE: u64 = 32_000_000;
 /// Largest trace or log, bytes: 10^7 lines.
 const MAX_TRACE_SIZE: u64 = 256_000_000;
 /// Maximum total size of the repeated uses of traces and logs, bytes: each use after the first counts in full.

@@ -9,7 +9,7 @@ use super::tcp::{Common, ResolvedTcp, Sources, TomlConnection, TomlTcp, headers}
 use roughlink_core::net::routing::{Hop, Routes};
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec};
-use roughlink_core::tcp::{Stack, TcpConfig};
+use roughlink_core::tcp::Stack;
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,9 +36,7 @@ pub(super) struct Context<'f> {
     pub duration: Time,
     /// Remaining number of notifications to examine in the search for flows that their algorithm keeps silent.
     pub notices: usize,
-    /// Configurations in use: a thousand flows usually share a few.
-    pub configs: Vec<Arc<TcpConfig>>,
-    /// Algorithms in use.
+    /// Algorithms in use, in the order of the flows.
     pub used: Vec<(Stack, &'static roughlink_core::cc::Algorithm)>,
     /// Full packets above the `mtu`, by length and whether they carry TCP: the key that sets their length, and the
     /// links that fragment them.
@@ -57,10 +55,12 @@ impl Context<'_> {
         if let Some(transport) = sources.resolve(&mut self.common, report) {
             let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
             self.note_fragments((full, true), sources.span("mss"), place.path);
-            self.used.push((transport.config.stack, transport.cc));
+            let used = (transport.config.stack, transport.cc);
+            if self.used.last().is_none_or(|(stack, cc)| (*stack, cc.name) != (used.0, used.1.name)) {
+                self.used.push(used);
+            }
             let ResolvedTcp { config, cc, factory, params } = transport;
-            spec.transport =
-                FlowTransport::Tcp(self.share(config), CongestionSpec { name: cc.name.into(), params, factory });
+            spec.transport = FlowTransport::Tcp(config, CongestionSpec { name: cc.name.into(), params, factory });
         }
     }
 
@@ -79,15 +79,6 @@ impl Context<'_> {
             let cc = CongestionSpec { name: cc.name.into(), params, factory };
             spec.transport = FlowTransport::Sctp(Arc::new(config), cc);
         }
-    }
-
-    pub(crate) fn share(&mut self, config: TcpConfig) -> Arc<TcpConfig> {
-        if let Some(same) = self.configs.iter().find(|c| ***c == config) {
-            return Arc::clone(same);
-        }
-        let config = Arc::new(config);
-        self.configs.push(Arc::clone(&config));
-        config
     }
 
     pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {

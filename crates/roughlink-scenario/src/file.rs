@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A network, its traffic, and the seed.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioFile {
     /// Title; the name of the file if absent.
@@ -46,4 +46,21 @@ pub(super) struct ScenarioFile {
     /// Coverage of trains and cars.
     #[serde(default)]
     pub coverage: Vec<At<TomlCoverage>>,
+}
+
+impl ScenarioFile {
+    /// Appends the lists of a further part of the file, and takes its tables.
+    pub(super) fn append(&mut self, part: ScenarioFile) {
+        let ScenarioFile { name, seed, duration, tcp, sctp, node, link, gateway, flow, coverage } = part;
+        self.name = self.name.take().or(name);
+        self.seed = self.seed.take().or(seed);
+        self.duration = self.duration.take().or(duration);
+        self.tcp = self.tcp.take().or(tcp);
+        self.sctp = self.sctp.take().or(sctp);
+        self.node.extend(node);
+        self.link.extend(link);
+        self.gateway.extend(gateway);
+        self.flow.extend(flow);
+        self.coverage.extend(coverage);
+    }
 }

@@ -1,12 +1,12 @@
 //! Values of keys: the written value, or else the value in effect. Paths have the form of an override's key
 //! ([`super::set`]), without `*`.
 
-use super::kinds::{chosen, keys, kinds, meanings, name, name_of, resolve};
+use super::kinds::{alternatives, chosen, keys, kinds, meanings, name, name_of, resolve};
 use super::noise::named;
 use super::problem::{Problem, suggest};
 use super::schema::FORM;
 use super::set::segments;
-use super::shape::{alternatives, unknown};
+use super::shape::unknown;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use serde_json::Value as Schema;

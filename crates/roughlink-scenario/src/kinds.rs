@@ -5,22 +5,18 @@
 //! Keys that several tables share are a struct. The field that holds such an enum or struct is marked with [`FLAT`].
 //! [`as_written`] converts the schema of these structs into the schema of the tables as written. The conversion merges
 //! the keys of the inner struct into the outer one, and lists the keys of each kind under [`KINDS`]. After the schema
-//! check, [`nest`] reverses this in a table, so that serde can read it as derived. Serde's `tag` and `flatten` would
+//! check, `forms` reverses this in a table, so that serde can read it as derived. Serde's `tag` and `flatten` would
 //! lose the places of the values.
 
 use serde_json::{Map, Value as Schema, json};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ops::Range;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 
 /// Marks a field whose keys are written directly in the enclosing table.
 const FLAT: &str = "x-flat";
 /// Kinds of a table, each with name, description and keys. The first is the default of tables that may omit their kind.
 const KINDS: &str = "x-kinds";
 /// Field that contains a key.
-const IN: &str = "x-in";
+pub(super) const IN: &str = "x-in";
 /// Keys that exclude the key which stores this list.
 const EXCLUDES: &str = "x-excludes";
 /// Key that may provide the value of an absent required key; the resolver checks it.
@@ -173,42 +169,12 @@ fn kind(word: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
     out
 }
 
-/// Nests the keys of a table with schema `table` as in its struct. `here` is the place of the table.
-pub(super) fn nest(written: &mut DeTable<'_>, table: &Schema, kind: Option<&Schema>, here: Range<usize>) {
-    gather(written, table);
-    let Some(kind) = kind else { return };
-    let place = written.get("kind").map_or(here, Spanned::span);
-    if kind.get("properties").is_none() {
-        return; // a kind without keys
+/// Returns the alternatives of a schema, or the schema itself.
+pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
+    match schema["anyOf"].as_array() {
+        Some(any) => any.iter().collect(),
+        None => vec![schema],
     }
-    let mut own = DeTable::new();
-    for (key, _) in keys(kind) {
-        own.extend(written.remove_entry(key));
-    }
-    gather(&mut own, kind);
-    let named = DeTable::from_iter([entry(name(kind), own, place.clone())]);
-    written.remove("kind");
-    written.extend([entry("kind", named, place)]);
-}
-
-/// Moves the keys that belong to a field into a table with the field's name.
-fn gather(written: &mut DeTable<'_>, of: &Schema) {
-    for (key, says) in keys(of) {
-        let Some(field) = says[IN].as_str() else { continue };
-        let Some(taken) = written.remove_entry(key) else { continue };
-        if written.get(field).is_none() {
-            written.extend([entry(field, DeTable::new(), taken.1.span())]);
-        }
-        if let Some(DeValue::Table(inner)) = written.get_mut(field).map(Spanned::get_mut) {
-            inner.extend([taken]);
-        }
-    }
-}
-
-type TableEntry<'t> = (Spanned<Cow<'t, str>>, Spanned<DeValue<'t>>);
-
-fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> TableEntry<'t> {
-    (Spanned::new(place.clone(), Cow::Owned(key.to_owned())), Spanned::new(place, DeValue::Table(table)))
 }
 
 #[cfg(test)]

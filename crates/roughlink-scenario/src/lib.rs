@@ -1,15 +1,17 @@
 //! Scenario files: the network, its flows and the seed, written as TOML, become plain values for the engine.
 //!
-//! A file is processed in four steps:
+//! A file is processed in five steps:
 //!
 //! - Overrides (`--set`) are written into its text (`syntax`, `set`).
-//! - The form is checked against the schema (`shape`, `examine`, `kinds`).
+//! - The text is parsed, a large one in pieces that take the next two steps one by one (`syntax`, `pieces`).
+//! - The form is checked against the schema (`shape`, `forms`, `examine`, `kinds`).
 //! - Values are read, each with its place (`leaf`, `file`).
 //! - Names, defaults and stacks are resolved (`resolve`, and a module for each table and each of its kinds).
 //!
 //! A module uses only modules above it in this list:
 //!
-//! - Faults and the form of tables: `absent`, `problem`, `syntax`, `kinds`.
+//! - Faults and the form of tables: `absent`, `problem`, `pieces`, `syntax`, `kinds`,
+//!   `forms`.
 //! - Values: `leaf`, `table` for values in files, `struct_keys` for tables that core defines, `names`.
 //! - Links: `link_keys`; the kinds of noise `air` and `loss`, then `noise`; `qdisc`, `timeline`; the kinds of links
 //!   `pipe`, `hdplc` and `greenphy`, then `link`; `cable`, `coverage`.
@@ -46,6 +48,7 @@ mod coverage;
 mod examine;
 mod file;
 mod flow;
+mod forms;
 mod gateway;
 mod get;
 mod greenphy;
@@ -60,6 +63,7 @@ mod names;
 mod node;
 mod noise;
 mod onoff;
+mod pieces;
 mod pipe;
 mod problem;
 mod qdisc;
@@ -85,10 +89,14 @@ pub use schema::schema;
 pub use set::split_list;
 
 use file::ScenarioFile;
+use pieces::{MAX_AT_ONCE, Obstacle};
 use problem::Problems;
 use roughlink_core::scenario::Scenario;
 use serde::Deserialize as _;
-use toml::de::Deserializer;
+use std::borrow::Cow;
+use std::mem;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer};
 
 /// Reads the `text` of a scenario file. `name` is the file's name in messages. `overrides` are paths and values as for
 /// `--set` (`link.plc.noise.start`, `1 %`), applied in order. `load` returns the text of a file that the scenario
@@ -120,33 +128,164 @@ pub fn parse(
 ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
     let mut report = Problems::default();
     let mut called = name.to_owned();
-    let changed;
-    let mut text = text;
-    let mut document = syntax::read(text, &mut report);
-    if report.problems.is_empty() && !overrides.is_empty() {
-        drop(document); // one tree in memory at a time
-        changed = set::apply(text, overrides, &schema::FORM, &mut report);
-        text = &changed;
-        called += " with overrides";
-        document = syntax::read(text, &mut report);
-    }
-    if !report.problems.is_empty() {
-        return Err(report.fail(&called, text));
-    }
-    shape::check(&mut document, &schema::FORM, &mut report);
-    let file = match ScenarioFile::deserialize(Deserializer::from(document)) {
-        Ok(file) => file,
-        Err(e) => {
-            // Only faults that the check of the form misses get here.
-            let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
-            report.error(problem.help("write a value that the schema of scenario files allows"));
-            return Err(report.fail(&called, text));
+    let mut text = Cow::Borrowed(text);
+    if !overrides.is_empty() {
+        let (head, rest) = text.split_at(if text.len() > MAX_AT_ONCE { pieces::head(&text) } else { text.len() });
+        if head.len() > MAX_AT_ONCE {
+            syntax::report_obstacle(&Obstacle::Long(0..head.len()), &text, &mut report);
+        } else {
+            syntax::read(head, &mut report);
         }
-    };
+        if !report.problems.is_empty() {
+            return Err(report.fail(&called, &text));
+        }
+        text = set::apply(head, rest, overrides, &schema::FORM, &mut report).into();
+        called += " with overrides";
+    }
+    let Some(file) = read(&text, &mut report) else { return Err(report.fail(&called, &text)) };
     let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let stem = stem.strip_suffix(".toml").unwrap_or(stem);
-    let mut scenario = resolve::resolve(&file, stem, load, &mut report);
-    let warnings = report.finish(&called, text)?;
-    scenario.source = text.to_owned();
+    let mut scenario = resolve::resolve(file, stem, load, &mut report);
+    let warnings = report.finish(&called, &text)?;
+    scenario.source = text.into_owned();
     Ok((scenario, warnings))
+}
+
+/// Reads the tables of a file and checks their form; returns `None` after a fault that leaves nothing to resolve.
+fn read(text: &str, report: &mut Problems) -> Option<ScenarioFile> {
+    if report.problems.is_empty() && text.len() > LEAST_PIECE {
+        let mut found = Problems::default();
+        match read_in_pieces(text, LEAST_PIECE, &mut found) {
+            Ok(file) => {
+                *report = found;
+                return Some(file);
+            }
+            Err(obstacle) if text.len() > MAX_AT_ONCE => {
+                *report = found;
+                syntax::report_obstacle(&obstacle, text, report);
+                return None;
+            }
+            Err(_) => {}
+        }
+    }
+    let mut document = syntax::read(text, report);
+    if !report.problems.is_empty() {
+        return None;
+    }
+    shape::check(&mut document, &schema::FORM, report);
+    deserialize(document, report)
+}
+
+/// Reads the tables of a text in pieces of at least `least` bytes.
+fn read_in_pieces(text: &str, least: usize, report: &mut Problems) -> Result<ScenarioFile, Obstacle> {
+    let mut file = ScenarioFile::default();
+    let mut is_first = true;
+    pieces::read(text, least, |mut piece| {
+        if mem::take(&mut is_first) {
+            shape::check(&mut piece, &schema::FORM, report);
+        } else {
+            // An unknown key is reported once for all pieces, and a required one belongs into the first.
+            let fits = |key: &str| kinds::has(&schema::FORM, key) && kinds::required(&schema::FORM).all(|k| k != key);
+            let all_fit = piece.get_ref().keys().all(|key| fits(key.get_ref()));
+            shape::check_rest(&mut piece, &schema::FORM, report);
+            all_fit.then_some(())?;
+        }
+        file.append(deserialize(piece, report)?);
+        (text.len() <= MAX_AT_ONCE || report.problems.len() < MAX_FAULTS).then_some(())
+    })?;
+    Ok(file)
+}
+
+fn deserialize(document: Spanned<DeTable<'_>>, report: &mut Problems) -> Option<ScenarioFile> {
+    let file = ScenarioFile::deserialize(Deserializer::from(document));
+    // Only faults that the check of the form misses get here.
+    file.map_err(|e| {
+        let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
+        report.error(problem.help("write a value that the schema of scenario files allows"));
+    })
+    .ok()
+}
+
+/// Number of faults after which the rest of a file larger than [`MAX_AT_ONCE`] is not read.
+const MAX_FAULTS: usize = 1000;
+/// Bytes of a piece of a large file: enough that the cost of a piece does not matter, and little memory.
+const LEAST_PIECE: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// Returns the file as text, with the places of all values, and the faults.
+    fn read_with(text: &str, read: impl FnOnce(&str, &mut Problems) -> Option<ScenarioFile>) -> Option<String> {
+        let mut report = Problems::default();
+        let file = read(text, &mut report)?;
+        Some(format!("{file:#?} {:#?}", report.fail("", text).problems))
+    }
+
+    #[test]
+    fn pieces_of_a_file_are_read_like_the_whole() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let mut compared = 0;
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = text.split_inclusive('\n').take(150).collect();
+            // Leave out each line in turn, or repeat it: most of these texts have faults.
+            for (i, line) in lines.iter().enumerate() {
+                for instead in [String::new(), line.repeat(2)] {
+                    let changed = lines[..i].concat() + &instead + &lines[i + 1..].concat();
+                    let pieces = read_with(&changed, |text, report| read_in_pieces(text, 0, report).ok());
+                    if pieces.is_some() {
+                        compared += 1;
+                        assert_eq!(pieces, read_with(&changed, read), "line {} of {}", i + 1, path.display());
+                    }
+                }
+            }
+        }
+        assert!(compared > 1000, "{compared} files were read in pieces");
+    }
+
+    /// Returns a scenario larger than is read at once.
+    fn large(rest: &str) -> String {
+        let nodes = (0..45_000).map(|i| format!("[[node]]\nname = \"n{i}\"\n"));
+        let text = format!("duration = \"1 s\"\n{}{rest}", nodes.collect::<String>());
+        assert!(text.len() > MAX_AT_ONCE);
+        text
+    }
+
+    fn parse_large(text: &str, overrides: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
+        let overrides: Vec<_> = overrides.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        parse(text, "s", &overrides, &|_| Err("no files".into())).map(|(scenario, _)| scenario)
+    }
+
+    #[test]
+    fn large_scenarios_are_read_only_in_pieces() {
+        let scenario = parse_large(&large("[tcp]\nstack = \"rfc\"\n"), &[("seed", "7"), ("name", "large")]).unwrap();
+        assert_eq!((scenario.seed, scenario.nodes.len(), &*scenario.name), (7, 45_000, "large"));
+        assert!(scenario.source.starts_with("duration = \"1 s\"\nseed = 7\n"), "{}", &scenario.source[..50]);
+        for (rest, fault, place) in [
+            ("[[node]]\nname = \"x\"\nname = \"y\"\n", "invalid TOML: duplicate key", "name"),
+            ("[duration]\n", "`duration` is in several parts of a scenario larger than 1 MB", "duration"),
+            (
+                &format!("[[link]]\n#{}\n", "-".repeat(MAX_AT_ONCE)),
+                "this part of a scenario larger than 1 MB is too long",
+                "",
+            ),
+        ] {
+            let text = large(rest);
+            let problems = parse_large(&text, &[]).unwrap_err().problems;
+            assert_eq!((problems.len(), &*problems[0].message), (1, fault), "{problems:?}");
+            assert_eq!(&text[problems[0].labels[0].span.clone()], place);
+        }
+        let fault = parse_large(&large(""), &[("node.n1.kernel", "true")]).unwrap_err().problems.remove(0);
+        assert_eq!(
+            fault.message,
+            "override `node.n1.kernel`: cannot set keys of `node` in a scenario larger than 1 MB"
+        );
+        let nameless = format!("duration = \"1 s\"\n{}", "[[node]]\n".repeat(120_000));
+        let problems = parse_large(&nameless, &[]).unwrap_err().problems;
+        assert!((MAX_FAULTS..10_000).contains(&problems.len()), "{}", problems.len());
+        assert_eq!(problems.last().unwrap().message, "the rest of a scenario larger than 1 MB is not read");
+    }
 }

@@ -17,13 +17,9 @@ use roughlink_core::scenario::{FlowSpec, LinkSpec, NodeSpec, Scenario};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
-/// Resolves a file. Reports faults; the result is usable only if there are none.
-pub(super) fn resolve(
-    file: &ScenarioFile,
-    default_name: &str,
-    load: FileLoader<'_>,
-    report: &mut Problems,
-) -> Scenario {
+/// Resolves a file. Reports faults; the result is usable only if there are none. Drops each list of the file as soon as
+/// it is resolved, because a large scenario takes much memory in both forms.
+pub(super) fn resolve(file: ScenarioFile, default_name: &str, load: FileLoader<'_>, report: &mut Problems) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
         let problem = Problem::new("`duration` must be greater than zero").at(span(&file.duration), "");
@@ -37,8 +33,8 @@ pub(super) fn resolve(
     let gateway_names = ElementNames::read("gateway", file.gateway.iter().map(|g| &g.value.name), report);
 
     let before = report.problems.len();
-    let mut links: Vec<LinkSpec> = file
-        .link
+    let written = file.link;
+    let mut links: Vec<LinkSpec> = written
         .iter()
         .zip(&link_names.all)
         .map(|(link, name)| {
@@ -59,9 +55,10 @@ pub(super) fn resolve(
             }
         })
         .collect();
-    cables(&file.link, &mut links, report);
+    cables(&written, &mut links, report);
     ElementNames::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
-    let loads = coverage(&file.coverage, (&link_names, &file.link, &mut links), duration, load, report);
+    let loads = coverage(&file.coverage, (&link_names, &written, &mut links), duration, load, report);
+    drop(written);
     let mut links_at = vec![Vec::new(); nodes.all.len().max(1)]; // links without nodes point at 0
     for (i, link) in links.iter().enumerate() {
         let (a, b) = link.between;
@@ -95,6 +92,7 @@ pub(super) fn resolve(
     let hosts: Vec<NodeSpec> =
         file.node.iter().zip(&nodes.all).map(|(n, name)| n.value.resolve(name, report)).collect();
     check_addresses(&file.node, &hosts, report);
+    drop(file.node);
     if file.flow.is_empty() && !hosts.iter().any(|host| host.kernel) {
         report.warn(Problem::new("the scenario has no flow: nothing will happen").help("add a [[flow]]"));
     }
@@ -110,13 +108,12 @@ pub(super) fn resolve(
         sound,
         duration,
         notices: MAX_NOTICES,
-        configs: Vec::new(),
         used: Vec::new(),
         fragmented: BTreeMap::new(),
     };
     let mut flows: Vec<FlowSpec> = file
         .flow
-        .iter()
+        .into_iter()
         .zip(flow_names.all)
         .map(|(flow, name)| flow.value.resolve(&flow.span, name, &mut context, report))
         .collect();

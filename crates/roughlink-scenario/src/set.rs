@@ -10,34 +10,49 @@
 //! exclusive keys removes the other; setting `kind` removes keys that only other kinds have. `cc` accepts parameters,
 //! `avoca{rss_threshold=-110}`, which replace any `cc_params`.
 
-use super::kinds::{chosen, excluded, has, keys, kinds, meanings, name_of, resolve};
+use super::kinds::{alternatives, chosen, excluded, has, keys, kinds, meanings, name_of, resolve};
 use super::noise::named;
+use super::pieces::MAX_AT_ONCE;
 use super::problem::{Problem, Problems, suggest};
-use super::shape::{alternatives, too_large, unknown};
+use super::shape::{too_large, unknown};
 use super::syntax;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use std::num::{IntErrorKind, ParseIntError};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-/// Returns the text with all overrides; reports those that cannot be applied.
-pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, report: &mut Problems) -> String {
+/// Returns the text with all overrides; reports those that cannot be applied. The elements of lists in `rest`, which
+/// follows the text, cannot be set.
+pub(super) fn apply(
+    text: &str,
+    rest: &str,
+    overrides: &[(String, String)],
+    root: &Schema,
+    report: &mut Problems,
+) -> String {
     let mut document: DocumentMut = match text.parse() {
         Ok(document) => document,
         Err(e) => {
             report.error(syntax::problem(e.message(), e.span().unwrap_or(0..0), text));
-            return text.to_owned();
+            return text.to_owned() + rest;
         }
     };
     for (path, value) in overrides {
         let place = TableSchema { schema: root, noun: "the scenario".into(), root, top: true };
-        let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
+        let done = segments(path).and_then(|path| {
+            if !rest.is_empty() && root["properties"][&path[0]]["type"] == "array" {
+                let large = format!("in a scenario larger than {} MB", MAX_AT_ONCE / 1_000_000);
+                let problem = Problem::new(format!("cannot set keys of `{}` {large}", path[0]));
+                return Err(problem.help("write the value into the file"));
+            }
+            set(document.as_table_mut(), &place, &path, value)
+        });
         if let Err(problem) = done {
             let message = format!("override `{path}`: {}", problem.message);
             report.error(Problem { message, key: Some(path.clone()), ..problem });
         }
     }
-    document.to_string()
+    document.to_string() + rest
 }
 
 /// The schema of a table on the path.

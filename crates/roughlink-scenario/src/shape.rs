@@ -3,8 +3,9 @@
 //! structs require.
 
 use super::examine::examine;
+use super::forms::{Forms, ValueForm};
 use super::kinds::{
-    GIVEN, WITHIN, chosen, given_by, has, keys, kinds, meanings, name, name_of, nest, required, resolve,
+    GIVEN, WITHIN, alternatives, chosen, given_by, has, keys, kinds, meanings, name, name_of, required, resolve,
 };
 use super::leaf::{Read, unknown_word};
 use super::noise::{named, noise_names};
@@ -25,21 +26,37 @@ struct Position<'s> {
     schema: &'s Schema,
     /// Place to underline when something is missing; `None` for the document.
     span: Option<Range<usize>>,
+    /// Set if required keys may be elsewhere.
+    partial: bool,
 }
 
 /// Checks a document and leaves the parts that can be deserialized.
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Problems) {
-    let here = Position { noun: "the scenario".into(), definition: "", schema: root, span: None };
-    table(document.get_mut(), &here, root, report);
+    check_part(document, false, root, report);
+}
+
+/// Checks a further part of a document, which need not have its required keys.
+pub(super) fn check_rest(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Problems) {
+    check_part(document, true, root, report);
+}
+
+fn check_part(document: &mut Spanned<DeTable<'_>>, partial: bool, root: &Schema, report: &mut Problems) {
+    let here = Position { noun: "the scenario".into(), definition: "", schema: root, span: None, partial };
+    table(document.get_mut(), &here, &Forms::new(root), report);
 }
 
 /// Checks a value and its bounds; returns true if it can be kept. Skips values without bounds that are read later.
-fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema, report: &mut Problems) -> bool {
-    if let Some(problem) = missing_unit(item.get_ref(), schema) {
+fn single_value(
+    item: &Spanned<DeValue<'_>>,
+    at: SchemaKey<'_>,
+    (schema, form): (&Schema, &ValueForm<'_>),
+    report: &mut Problems,
+) -> bool {
+    if let Some(problem) = form.definition.and_then(|name| missing_unit(item.get_ref(), name, schema)) {
         report.error(problem.at(item.span(), ""));
         return false;
     }
-    if !at.given && !BOUNDS.iter().any(|bound| schema.get(bound).is_some()) {
+    if !at.given && !form.is_bounded {
         return true;
     }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
@@ -55,12 +72,12 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: SchemaKey<'_>, schema: &Schema,
     good
 }
 
-/// Reports a number without a unit if the key's default or example has one.
-fn missing_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
-    let (name, number) = match item {
-        DeValue::Integer(n) => (name_of(schema)?, n.to_string()),
-        DeValue::Float(x) => (name_of(schema)?, x.to_string()),
-        DeValue::String(text) => (name_of(schema)?, text.trim().to_owned()),
+/// Reports a number without a unit if the key's default or example has one. `name` is that of the value's definition.
+fn missing_unit(item: &DeValue<'_>, name: &str, schema: &Schema) -> Option<Problem> {
+    let number = match item {
+        DeValue::Integer(n) => n.to_string().into(),
+        DeValue::Float(x) => x.to_string().into(),
+        DeValue::String(text) => Cow::Borrowed(text.trim()),
         _ => return None,
     };
     number.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0)?;
@@ -68,22 +85,10 @@ fn missing_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
     let (_, unit) = schema["examples"][0].as_str().or(usual)?.split_once(' ').filter(|_| name != "Share")?;
     let written = format!("{number} {unit}");
     examine(schema, &toml::Value::String(written.clone())).ok()?;
-    let fault = examine(schema, &toml::Value::String(number)).err()?;
+    let fault = examine(schema, &toml::Value::String(number.into_owned())).err()?;
     let help = fault.help.as_deref().and_then(|help| help.rsplit_once(": ")).map_or("add the unit", |(units, _)| units);
     Some(Problem::new(fault.message).help(format!("{help}: \"{written}\"")))
 }
-
-/// The keywords of bounds, of numbers and of quantities.
-const BOUNDS: [&str; 8] = [
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "x-minimum",
-    "x-maximum",
-    "x-exclusiveMinimum",
-    "x-exclusiveMaximum",
-];
 
 fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
     let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
@@ -117,14 +122,6 @@ fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -
     Some(problem.help(format!("write a {size} value{}", usual.unwrap_or_default())))
 }
 
-/// Returns the alternatives of a schema, or the schema itself.
-pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
-    match schema["anyOf"].as_array() {
-        Some(any) => any.iter().collect(),
-        None => vec![schema],
-    }
-}
-
 #[derive(Clone, Copy)]
 struct SchemaKey<'k> {
     name: &'k str,
@@ -135,23 +132,17 @@ struct SchemaKey<'k> {
 }
 
 /// Checks the value of a key; returns true if it can be kept.
-fn value(
+fn value<'s>(
     item: &mut Spanned<DeValue<'_>>,
     at: SchemaKey<'_>,
-    schema: &Schema,
-    root: &Schema,
+    schema: &'s Schema,
+    forms: &Forms<'s>,
     report: &mut Problems,
 ) -> bool {
     let SchemaKey { name: key, within, .. } = at;
-    let span = item.span();
-    let all = alternatives(schema);
-    let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
-    let (as_table, as_list) = (is("object"), is("array"));
-    let as_text = all.iter().any(|s| s["type"] == "string");
-    // True if all alternatives are forms of a single value, and none is a table of this file format.
-    let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
-    let single = choice || (as_table.is_none() && as_list.is_none());
-    let is_noise = as_table.is_some_and(|s| name_of(s) == Some("Noise"));
+    let (span, root) = (item.span(), forms.root);
+    let form = forms.value(schema);
+    let ValueForm { as_table, as_list, as_text, choice, single, is_noise, .. } = form;
     if is_noise && let Some(name) = item.get_ref().as_str() {
         let names = noise_names(root);
         if !names.iter().any(|known| known == name) {
@@ -172,7 +163,8 @@ fn value(
                 let definition = name_of(schema).unwrap_or("");
                 let noun = noun(definition, key, inner);
                 let span = Some(name_span(inner).unwrap_or(span));
-                table(inner, &Position { noun, definition, schema: resolve(schema, root), span }, root, report);
+                let schema = resolve(schema, root);
+                table(inner, &Position { noun, definition, schema, span, partial: false }, forms, report);
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
@@ -185,7 +177,7 @@ fn value(
         DeValue::Array(items) => {
             if let Some(schema) = as_list.filter(|_| !choice) {
                 let bad = |item: &mut Spanned<_>| {
-                    schema.get("items").is_some_and(|inner| !value(item, at, inner, root, report))
+                    schema.get("items").is_some_and(|inner| !value(item, at, inner, forms, report))
                 };
                 // Check every element, even after a fault.
                 return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
@@ -205,7 +197,7 @@ fn value(
         _ => {}
     }
     if single {
-        return single_value(item, at, schema, report);
+        return single_value(item, at, (schema, &form), report);
     }
     if as_text && matches!(item.get_ref(), DeValue::String(_)) {
         return true;
@@ -274,13 +266,14 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     format!("{{ {} }}", wanted.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
-fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &mut Problems) {
+fn table<'s>(inner: &mut DeTable<'_>, here: &Position<'s>, forms: &Forms<'s>, report: &mut Problems) {
+    let root = forms.root;
     let given = here.schema.get(GIVEN).is_some();
     if let Some(each) = here.schema.get("additionalProperties").filter(|each| each.is_object()) {
         // The keys are names of the user's choice.
         let mut bad = Vec::new();
         for (key, item) in inner.iter_mut() {
-            if value(item, SchemaKey { name: key.get_ref(), within: None, given }, each, root, report) {
+            if value(item, SchemaKey { name: key.get_ref(), within: None, given }, each, forms, report) {
                 continue;
             }
             if resolve(each, root)["type"] == "object" {
@@ -300,6 +293,7 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
     if let (Some(word), None, [_, ..]) = (word, kind, all) {
         report.error(no_kind(word, &all.iter().map(name).collect::<Vec<_>>()));
     }
+    let form = forms.table(here.schema, kind);
     let says_kind = word.is_some();
     let within = kind.map(name);
     // Returns the kinds that have a key, unless all do.
@@ -315,45 +309,48 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
     let mut meant: Vec<&str> = Vec::new();
     for (key, item) in inner.iter_mut() {
         let word: &str = key.get_ref();
-        let keep = match (meanings(here.schema, kind, word).as_slice(), kind) {
-            (_, None) if word == "kind" && !all.is_empty() => false,
-            ([schema, others @ ..], None) if !has(here.schema, word) => {
-                // Keys without a valid kind are not read. Check those that have the same meaning in all kinds.
-                if others.iter().all(|other| name_of(other) == name_of(schema)) {
-                    value(item, SchemaKey { name: word, within, given: true }, schema, root, report);
+        let keep = if word == "kind" && kind.is_none() && !all.is_empty() {
+            false
+        } else if let Some(schema) = form.keys.get(word) {
+            value(item, SchemaKey { name: word, within, given }, schema, forms, report)
+        } else {
+            match (meanings(here.schema, kind, word).as_slice(), kind) {
+                ([schema, others @ ..], None) => {
+                    // Keys without a valid kind are not read. Check those that have the same meaning in all kinds.
+                    if others.iter().all(|other| name_of(other) == name_of(schema)) {
+                        value(item, SchemaKey { name: word, within, given: true }, schema, forms, report);
+                    }
                 }
-                false
-            }
-            ([schema, ..], kind) if [Some(here.schema), kind].into_iter().flatten().any(|of| has(of, word)) => {
-                value(item, SchemaKey { name: word, within, given }, schema, root, report)
-            }
-            ([_, ..], Some(kind)) => {
-                let problem = Problem::new(format!("unknown key `{word}` in {}", article(name(kind), here)));
-                let help = format!("`{word}` is a key of {}; {}", list(&owners(word)), list_keys(kind, here.schema));
-                report.error(problem.at(key.span(), "").help(help));
-                false
-            }
-            _ => {
-                let problem = Problem::new(format!("unknown key `{word}` in {}", here.noun)).at(key.span(), "");
-                if report.is_crowded() {
-                    report.error(problem);
-                } else {
-                    let own: Vec<&str> = own().into_iter().collect();
-                    report.error(problem.help(unknown(word, &own, root)));
-                    meant.extend(nearest(word, own));
+                ([_, ..], Some(kind)) => {
+                    let problem = Problem::new(format!("unknown key `{word}` in {}", article(name(kind), here)));
+                    let help =
+                        format!("`{word}` is a key of {}; {}", list(&owners(word)), list_keys(kind, here.schema));
+                    report.error(problem.at(key.span(), "").help(help));
                 }
-                false
+                _ => {
+                    let problem = Problem::new(format!("unknown key `{word}` in {}", here.noun)).at(key.span(), "");
+                    if report.is_crowded() {
+                        report.error(problem);
+                    } else {
+                        let own: Vec<&str> = own().into_iter().collect();
+                        report.error(problem.help(unknown(word, &own, root)));
+                        meant.extend(nearest(word, own));
+                    }
+                }
             }
+            false
         };
         if !keep {
             bad.push(word.to_owned());
         }
     }
-    for of in [Some(here.schema), kind].into_iter().flatten() {
+    let has_key = |key: &str| inner.contains_key(key);
+    let complete = form.required.iter().all(|(key, given_by)| has_key(key) || given_by.is_some_and(has_key));
+    for of in [Some(here.schema), kind].into_iter().flatten().filter(|_| !complete && !here.partial) {
         for key in required(of) {
             let says = &of["properties"][key];
-            let given = given_by(says).is_some_and(|by| inner.contains_key(by));
-            if inner.contains_key(key) || meant.contains(&key) || given {
+            let given = given_by(says).is_some_and(has_key);
+            if has_key(key) || meant.contains(&key) || given {
                 continue;
             }
             let what = kind.filter(|kind| has(kind, key) && says_kind);
@@ -378,7 +375,7 @@ fn table(inner: &mut DeTable<'_>, here: &Position<'_>, root: &Schema, report: &m
     for key in bad {
         inner.remove(key.as_str());
     }
-    nest(inner, here.schema, kind, here.span.clone().unwrap_or(0..0));
+    form.nest(inner, kind, here.span.clone().unwrap_or(0..0));
 }
 
 /// Returns the fault of a word that is not among the kinds `all`.

@@ -1,5 +1,6 @@
 //! Faults of TOML syntax, with suggestions. The intention is guessed from the parser's message and the line.
 
+use super::pieces::{MAX_AT_ONCE, Obstacle};
 use super::problem::{Problem, Problems};
 use std::ops::Range;
 use toml::Spanned;
@@ -12,6 +13,34 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Problems) -> Spanned<DeTable<
         report.error(problem(fault.message(), fault.span().unwrap_or(0..0), text));
     }
     document
+}
+
+/// Reports why a text that is too large to be read at once cannot be read in pieces.
+pub(super) fn report_obstacle(obstacle: &Obstacle, text: &str, report: &mut Problems) {
+    let large = format!("a scenario larger than {} MB", MAX_AT_ONCE / 1_000_000);
+    let (message, place, help) = match obstacle {
+        Obstacle::Fault(piece) => {
+            for fault in DeTable::parse_recoverable(&text[piece.clone()]).1.iter().take(MAX_FAULTS) {
+                let span = fault.span().unwrap_or(0..0);
+                report.error(problem(fault.message(), piece.start + span.start..piece.start + span.end, text));
+            }
+            return;
+        }
+        Obstacle::Long(piece) => (
+            format!("this part of {large} is too long"),
+            piece.start..piece.start,
+            "begin each table of nodes, links and flows with a line [[node]], [[link]] or [[flow]]".to_owned(),
+        ),
+        Obstacle::NotTaken(piece) => {
+            (format!("the rest of {large} is not read"), piece.end..piece.end, "fix the faults before it".to_owned())
+        }
+        Obstacle::Shared(key) => (
+            format!("`{}` is in several parts of {large}", &text[key.clone()]),
+            key.clone(),
+            "write its tables next to each other, before the first [[list]]".to_owned(),
+        ),
+    };
+    report.error(Problem::new(message).at(place, "").help(help));
 }
 
 /// Creates the problem for a fault found by the TOML reader.

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The keys of TCP connections. An absent key defaults to the value that the algorithm requires, or else to the stack's
 /// value.
@@ -72,7 +73,7 @@ pub(super) const DEFAULT_CC: &str = cc::DEFAULT;
 pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];
 
 pub(super) struct ResolvedTcp {
-    pub config: TcpConfig,
+    pub config: Arc<TcpConfig>,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
     /// Parameters that override the algorithm's defaults.
@@ -83,8 +84,16 @@ fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
     leaf.as_ref()?.value.as_ref().ok().cloned()
 }
 
-/// Configurations of flows without faults and warnings, by algorithm, IPv6, and the flow's own table.
-pub(super) type Common = BTreeMap<(&'static str, bool, String), TcpConfig>;
+/// Transports of flows without faults and warnings, by algorithm, IPv6, and the flow's own table: a million flows
+/// usually share a few.
+pub(super) type Common = BTreeMap<(&'static str, bool, String), SharedTcp>;
+
+/// Parts of a transport that flows share.
+pub(super) struct SharedTcp {
+    config: Arc<TcpConfig>,
+    /// The algorithm, and parameters that override its defaults, if the flow has none of its own.
+    congestion: Option<(cc::Factory, toml::Table)>,
+}
 
 /// Tables that determine one flow.
 pub(super) struct Sources<'f> {
@@ -131,19 +140,27 @@ impl Sources<'_> {
         let stack = self.own().and_then(|t| t.keys.get("stack")).or(self.global.keys.get("stack")).unwrap_or_default();
         let cc = self.algorithm(report)?;
         let own = self.own().map(|table| table.keys.to_string()).unwrap_or_default();
-        let config = match common.entry((cc.name, self.ipv6, own)) {
-            Entry::Occupied(known) => known.get().clone(),
+        let said = (report.problems.len(), report.warnings.len());
+        let shared = match common.entry((cc.name, self.ipv6, own)) {
+            Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let said = (report.problems.len(), report.warnings.len());
-                let config = self.config(stack, cc, report);
-                if said == (report.problems.len(), report.warnings.len()) {
-                    unknown.insert(config.clone());
+                let config = Arc::new(self.config(stack, cc, report));
+                if said != (report.problems.len(), report.warnings.len()) {
+                    let (factory, params) = self.factory(stack, cc, report)?;
+                    return Some(ResolvedTcp { config, cc, factory, params });
                 }
-                config
+                unknown.insert(SharedTcp { config, congestion: None })
             }
         };
-        let (factory, params) = self.factory(stack, cc, report)?;
-        Some(ResolvedTcp { config, cc, factory, params })
+        let has_own = self.flow.cc_params.is_some() || self.own().is_some_and(|table| table.hystart.is_some());
+        let (factory, params) = match &shared.congestion {
+            Some(known) if !has_own => known.clone(),
+            _ => self.factory(stack, cc, report)?,
+        };
+        if !has_own {
+            shared.congestion.get_or_insert_with(|| (Arc::clone(&factory), params.clone()));
+        }
+        Some(ResolvedTcp { config: Arc::clone(&shared.config), cc, factory, params })
     }
 
     fn algorithm(&self, report: &mut Problems) -> Option<&'static Algorithm> {

@@ -5,7 +5,7 @@ use super::file::{self, experiment, read};
 use super::result::{Choice, ClaimResult, ExperimentResult, PaperSummary};
 use super::{Experiment, papers};
 use crate::error::LabError;
-use crate::library::{ScenarioText, names};
+use crate::library::{MAX_EXPERIMENT_SIZE, ScenarioText, names};
 use crate::nearest;
 use roughlink_core::text::one_line;
 use roughlink_scenario::Problem;
@@ -211,7 +211,7 @@ fn short(name: &str) -> &str {
 fn find(paper: &str, name: &str) -> Result<ScenarioText, LabError> {
     let path = format!("{paper}/{name}.toml");
     if std::path::Path::new(&path).is_file() {
-        return ScenarioText::find(&path, "experiments", "experiment");
+        return ScenarioText::find(&path, "experiments", "experiment", MAX_EXPERIMENT_SIZE);
     }
-    ScenarioText::find(&format!("{paper}/{name}"), "experiments", "experiment")
+    ScenarioText::find(&format!("{paper}/{name}"), "experiments", "experiment", MAX_EXPERIMENT_SIZE)
 }
