@@ -7,25 +7,23 @@ run, so a change of 1 % is visible. `instructions.toml` keeps the figures of a b
 build --profile test).
 
 With --strict the exit code is 5 if a case differs from the file by more than 2 %: costs have risen, or the file is out
-of date. Use --against PATH to compare with another binary instead of the file, and --update to write the file. The exit
-code is 3 if valgrind is missing. ns-3 is not needed.
+of date. The same holds if docs/validation/speed.md has other figures than the file. Use --against PATH to compare with
+another binary instead of the file, and --update to write the file and the page. The exit code is 3 if valgrind is
+missing. ns-3 is not needed.
 """
 
 import re
-import shutil
 import sys
-import tempfile
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from os import cpu_count
 from pathlib import Path
 
-from roughlink_validation import cli
+from roughlink_validation import cli, counting, page
 from roughlink_validation.scenario import Scenario
-from roughlink_validation.simulators import Failed, Missing, call, delivered_packets, parse
+from roughlink_validation.simulators import Failed, delivered_packets
 
 FIGURES = Path(__file__).resolve().parent / "instructions.toml"
+PAGE = FIGURES.parent.parent / "docs" / "validation" / "speed.md"
 TOLERANCE = 0.02
 
 ONE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
@@ -73,42 +71,21 @@ def options():
     parser.add_argument("--against", type=Path, metavar="PATH", help="compare with this roughlink program")
     parser.add_argument("--strict", action="store_true",
                         help="exit code 5 unless every case is within 2 %% of the file")
-    parser.add_argument("--update", action="store_true", help="write the measured figures to instructions.toml")
+    parser.add_argument("--update", action="store_true", help="write the figures to instructions.toml and the page")
     return parser.parse_args()
 
 
-def instructions(binary: Path, case: Case, seconds: float) -> tuple[int, int]:
-    """Returns the instructions of a whole run, and the delivered packets."""
-    with tempfile.TemporaryDirectory() as folder:
-        file, log = Path(folder) / "scenario.toml", Path(folder) / "log"
-        file.write_text(case.toml(seconds))
-        counted = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log}"]
-        done = call([*counted, str(binary), "run", str(file), "--json"])
-        said = log.read_text()
-    collected = re.search(r"Collected : (\d+)", said)
-    if collected is None:
-        raise Failed(f"callgrind counted nothing: {said[-2000:]}")
-    return int(collected[1]), delivered_packets(parse("roughlink", done.stdout), case.scenario)
-
-
 def per_packet(binary: Path, names: list[str]) -> dict[str, float]:
-    """Returns the cost of each case; runs share the machine's cores."""
+    """Returns the cost of each case."""
     runs = [(CASES[name], seconds) for name in names for seconds in CASES[name].seconds]
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        counts = list(pool.map(lambda run: instructions(binary, *run), runs))
+    counts = counting.instructions(binary, [case.toml(seconds) for case, seconds in runs])
     costs = {}
-    for name, short, long in zip(names, counts[::2], counts[1::2]):
-        packets = long[1] - short[1]
+    for name, (short, before), (long, after) in zip(names, counts[::2], counts[1::2]):
+        packets = delivered_packets(after, CASES[name].scenario) - delivered_packets(before, CASES[name].scenario)
         if packets <= 0:
             raise Failed(f"{name}: the longer run delivered nothing more")
-        costs[name] = (long[0] - short[0]) / packets
+        costs[name] = (long - short) / packets
     return costs
-
-
-def program(path: Path) -> Path:
-    if not path.exists():
-        raise Missing(f"cannot find roughlink at {path}")
-    return path.resolve()
 
 
 def figures() -> dict[str, float]:
@@ -122,14 +99,18 @@ def write(costs: dict[str, float]) -> None:
     ]
     lines += [f'"{name}" = {costs[name]:.0f}' for name in CASES if name in costs]
     FIGURES.write_text("\n".join(lines) + "\n")
+    page.renew(PAGE, "instructions.py", table())
+
+
+def table() -> str:
+    rows = [f"| {name} | {cost:,.0f} |" for name, cost in figures().items()]
+    return "\n".join(["| workload | instructions per packet |", "|---|---|", *rows])
 
 
 def main() -> int:
     o = options()
-    if shutil.which("valgrind") is None:
-        raise Missing("counting instructions needs valgrind")
-    costs = per_packet(program(o.roughlink), o.case)
-    before = per_packet(program(o.against), o.case) if o.against else figures()
+    costs = per_packet(counting.program(o.roughlink), o.case)
+    before = per_packet(counting.program(o.against), o.case) if o.against else figures()
     other = "other program" if o.against else "file"
     print(f"{'instructions per delivered packet':<36}{'now':>10}{other:>14}{'change':>12}")
     wrong = []
@@ -143,6 +124,8 @@ def main() -> int:
         print(f"{name:<36}{cost:>10.0f}{old:>14.0f}{change:>+11.1%}")
         if abs(change) > TOLERANCE:
             wrong.append(f"{name}: {change:+.1%}, {'more' if change > 0 else 'less'} than the {other}")
+    if page.current(PAGE, "instructions.py") != table():
+        wrong.append("docs/validation/speed.md has other figures than the file")
     if o.update:
         write({**figures(), **costs})
     elif o.strict and wrong:

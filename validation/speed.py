@@ -1,116 +1,204 @@
 #!/usr/bin/env python3
-"""Measurement of CPU time per delivered packet and memory per flow of roughlink and ns-3 3.44.
+"""Comparison of CPU time per delivered packet and of memory per flow of roughlink, ns-3 3.44 and csg-htsim.
 
 Groups of up to three flows share one chain of links; groups share nothing. Rounds alternate between the simulators, and
-the result is the median of the rounds' ratios, because a busy machine affects both. For ns-3 only the user CPU time of
-the event loop counts. For roughlink the whole process counts, including start-up, unless its JSON result has a `cpu_s`.
-In that case the figures of both simulators are those of their event loops. roughlink simulates --stretch times as long,
-so that a run lasts long enough to be timed. Both applications write whole segments unless --write is 512, ns-3's
-default: the pieces cost ns-3 time and memory. Memory per flow = (peak with 999 flows - peak with 3) / 996.
+the result is the median of the rounds' ratios, because a busy machine affects all. Only the event loop counts. The
+peers report its user CPU time; for roughlink, the CPU time of a process without packets is subtracted. roughlink and
+htsim simulate longer than ns-3, because their runs would be too short to be timed. Applications write whole segments
+unless --write is 512, ns-3's default, which costs ns-3 time and memory.
+
+htsim has neither SACK nor delayed ACKs. Because it acknowledges every packet, roughlink also runs with an ACK for each
+packet. The script fetches and compiles htsim with git, or takes it from --htsim. A missing simulator is left out, with
+the reason. ns-3 is left out with 9,999 flows, where a run takes minutes.
+
+Memory per flow is the difference of peaks over the difference of flows, from 3 to 999 and from 999 to 9,999 flows.
+--page writes the tables into docs/validation/speed.md.
 """
 
 import json
+import os
 import statistics
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
-from roughlink_validation import cli
+from roughlink_validation import cli, page
 from roughlink_validation.scenario import Scenario
-from roughlink_validation.simulators import Failed, Ns3, Roughlink, delivered_packets
+from roughlink_validation.simulators import Failed, Htsim, Missing, Ns3, Roughlink, delivered_packets
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation" / "speed.md"
 BASE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
-# name -> scenario; the simulated time is ns-3's
+# End of a run in which no packet arrives.
+NOTHING_S = 0.001
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload with the time that ns-3 simulates; the others simulate `stretch` times as long."""
+
+    scenario: Scenario
+    stretch: float = 10.0
+    ns3: bool = True
+
+
 CASES = {
-    "1": BASE.with_(duration_s=60),
-    "21": BASE.with_(groups=7, flows_per_group=3, duration_s=20),
-    "21-burst": BASE.with_(groups=7, flows_per_group=3, duration_s=60, burst_start=0.02),
-    "999": BASE.with_(groups=333, flows_per_group=3, duration_s=2),
+    "1": Case(BASE.with_(duration_s=60)),
+    "21": Case(BASE.with_(groups=7, flows_per_group=3, duration_s=20)),
+    "21-burst": Case(BASE.with_(groups=7, flows_per_group=3, duration_s=60, burst_start=0.02)),
+    "999": Case(BASE.with_(groups=333, flows_per_group=3, duration_s=2), stretch=5.0),
+    "9999": Case(BASE.with_(groups=3333, flows_per_group=3, duration_s=2), stretch=1.0, ns3=False),
 }
+# roughlink with an ACK for each packet
+EACH_ACK = "each_ack"
+# ratio -> the simulator that takes longer, the one that it is compared with
+RATIOS = {"ns3": ("ns3", "roughlink"), "htsim": ("htsim", "roughlink"), "htsim_each_ack": ("htsim", EACH_ACK)}
+# Steps of the memory: number of flows -> groups before and after
+STEPS = {"999": (1, 333), "9999": (333, 3333)}
 
 
 def options():
     parser = cli.parser(__doc__)
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), help="numbers of flows")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--stretch", type=float, default=10.0)
-    parser.add_argument("--cc", default="newreno")
-    parser.add_argument("--write", type=int, default=BASE.send_size, help="bytes that both applications write at once")
+    parser.add_argument("--cc", default="newreno", help="congestion control of roughlink and ns-3")
+    parser.add_argument("--write", type=int, default=BASE.send_size, help="bytes that applications write at once")
     parser.add_argument("--no-memory", action="store_true")
-    parser.add_argument("--only", choices=("ns3", "roughlink"), help="run only this simulator")
+    parser.add_argument("--only", nargs="+", choices=("ns3", "htsim", "roughlink"), help="run only these simulators")
+    parser.add_argument("--htsim", type=Path, metavar="PATH", help="a git repository or checkout of csg-htsim")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the tables into docs/validation/speed.md")
     return parser.parse_args()
 
 
+def simulators(o) -> tuple[dict, dict[str, str]]:
+    """Returns the simulators by name, and why others are missing."""
+    makers = {"ns3": Ns3, "htsim": lambda: Htsim(o.htsim), "roughlink": lambda: Roughlink(o.roughlink)}
+    found, missing = {}, {}
+    for name in o.only or makers:
+        try:
+            found[name] = makers[name]()
+        except Missing as why:
+            if name == "roughlink" or o.only:
+                raise
+            missing[name] = str(why)
+    return found, missing
+
+
+def cpu_s(simulator, scenario: Scenario) -> tuple[float, dict]:
+    """Returns the CPU time of the event loop, and the result."""
+    if isinstance(simulator, Roughlink):
+        result, start = simulator.run(scenario), simulator.run(scenario.with_(duration_s=NOTHING_S))
+        return result["cpu_s"] - start["cpu_s"], result
+    result = simulator.run(scenario, cached=False) if isinstance(simulator, Ns3) else simulator.run(scenario)
+    return result["user_s"], result
+
+
 def nanoseconds_per_packet(simulator, scenario: Scenario) -> float:
-    if isinstance(simulator, Ns3):
-        result = simulator.run(scenario, cached=False)
-        cpu = result["user_s"]
-    else:
-        result = simulator.run(scenario)
-        cpu = result["cpu_s"]
+    cpu, result = cpu_s(simulator, scenario)
     packets = delivered_packets(result, scenario)
     if packets == 0:
         raise Failed(f"{simulator.name} delivered nothing")
     return cpu / packets * 1e9
 
 
+def measure(o, case: str, found: dict) -> dict:
+    """Returns the spread of each simulator's cost, and of the ratios of the same round."""
+    kind = CASES[case]
+    scenario = kind.scenario.with_(cc=o.cc, send_size=o.write)
+    longer = scenario.with_(duration_s=scenario.duration_s * kind.stretch)
+    turns = {name: (simulator, scenario if name == "ns3" else longer) for name, simulator in found.items()
+             if kind.ns3 or name != "ns3"}
+    if {"htsim", "roughlink"} <= turns.keys():
+        turns[EACH_ACK] = (found["roughlink"], longer.with_(delayed_ack=1))
+    costs = {name: [] for name in turns}
+    for turn in range(o.rounds):
+        for name, (simulator, work) in turns.items():
+            cli.progress(f"{case} flows, round {turn + 1} of {o.rounds}, {simulator.name}")
+            costs[name].append(nanoseconds_per_packet(simulator, work))
+    entry = {"case": case, "ns_per_packet": {name: spread(values) for name, values in costs.items()}}
+    entry["ratio"] = {name: spread([a / b for a, b in zip(costs[slow], costs[fast])])
+                      for name, (slow, fast) in RATIOS.items() if slow in costs and fast in costs}
+    return entry
+
+
 def peak_rss_kb(simulator, scenario: Scenario) -> int:
-    if isinstance(simulator, Ns3):
-        return simulator.run(scenario, cached=False)["peak_rss_kb"]
-    return simulator.run(scenario, watch_memory=True)["peak_rss_kb"]
+    option = {"roughlink": {"watch_memory": True}, "ns-3": {"cached": False}}.get(simulator.name, {})
+    return simulator.run(scenario, **option)["peak_rss_kb"]
+
+
+def memory(o, found: dict) -> dict[str, dict[str, float]]:
+    """Returns kB per flow by simulator and by the larger number of flows."""
+    all = {}
+    for name, simulator in found.items():
+        for case, groups in STEPS.items():
+            if name == "ns3" and not CASES[case].ns3:
+                continue
+            cli.progress(f"memory, {simulator.name}, {case} flows")
+            few, many = (BASE.with_(cc=o.cc, groups=n, flows_per_group=3, duration_s=seconds(name, n)) for n in groups)
+            flows = 3 * (many.groups - few.groups)
+            all.setdefault(name, {})[case] = (peak_rss_kb(simulator, many) - peak_rss_kb(simulator, few)) / flows
+    return all
+
+
+def seconds(name: str, groups: int) -> float:
+    """Returns the time to simulate for the memory. Once windows are open, memory does not change with time, but a
+    short run of roughlink is over before it can be measured."""
+    return max(1.0, 1000 / groups) if name == "roughlink" else 1.0
 
 
 def spread(values: list[float]) -> dict:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def shown(s: dict | None, scale: float = 1.0, digits: int = 0) -> str:
+    number = lambda key: f"{s[key] * scale:,.{digits}f}"
+    return "" if s is None else f"{number('median')} ({number('min')} to {number('max')})"
+
+
+def text(results: dict) -> str:
+    rows = [["flows", "burst start", "ns-3, us", "htsim, ns", "roughlink, ns", "with an ACK per packet",
+             "faster than ns-3", "than htsim", "than htsim, ACK per packet"]]
+    for entry in results["cases"]:
+        flows, _, burst = entry["case"].partition("-")
+        cost, ratio = entry["ns_per_packet"], entry["ratio"]
+        rows.append([f"{int(flows):,}", "2 %" if burst else "0", shown(cost.get("ns3"), 1e-3, 1),
+                     *(shown(cost.get(name)) for name in ("htsim", "roughlink", EACH_ACK)),
+                     *(shown(ratio.get(name), digits=0 if name == "ns3" else 1) for name in RATIOS)])
+    parts = [f"Cost per delivered packet, median (range) of {results['rounds']} rounds on a {results['machine']} with "
+             f"{os.cpu_count()} cores and a load of {results['load']:.0f}; {results['cc']}:", table(rows)]
+    parts += [f"{name} was left out: {why}." for name, why in results["missing"].items()]
+    if results["memory"]:
+        rows = [["kB per flow", "from 3 to 999 flows", "from 999 to 9,999"]]
+        rows += [[{"ns3": "ns-3"}.get(name, name), *(f"{by[case]:.1f}" if case in by else "" for case in STEPS)]
+                 for name, by in results["memory"].items()]
+        parts.append(table(rows))
+    return "\n\n".join(parts)
+
+
+def table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
 def main() -> int:
     o = options()
-    simulators = {}
-    if o.only != "roughlink":
-        simulators["ns3"] = Ns3()
-    if o.only != "ns3":
-        simulators["roughlink"] = Roughlink(o.roughlink)
-    stretch = {"ns3": 1.0, "roughlink": o.stretch}
-    cases = []
-    for case in o.case:
-        scenario = CASES[case].with_(cc=o.cc, send_size=o.write)
-        costs = {name: [] for name in simulators}
-        for turn in range(o.rounds):
-            for name, simulator in simulators.items():
-                cli.progress(f"{case} flows, round {turn + 1} of {o.rounds}, {simulator.name}")
-                duration = scenario.duration_s * stretch[name]
-                costs[name].append(nanoseconds_per_packet(simulator, scenario.with_(duration_s=duration)))
-        entry = {"case": case, **{f"{name}_ns_per_packet": spread(values) for name, values in costs.items()}}
-        if len(simulators) == 2:
-            entry["ratio"] = spread([a / b for a, b in zip(costs["ns3"], costs["roughlink"])])
-        cases.append(entry)
-    memory = {}
-    if not o.no_memory:
-        many, few = CASES["999"].with_(cc=o.cc, duration_s=1), BASE.with_(cc=o.cc, flows_per_group=3, duration_s=1)
-        for name, simulator in simulators.items():
-            cli.progress(f"memory, {simulator.name}")
-            # A run with few flows is over before its memory can be measured, so simulate it for longer. Once windows
-            # are open, memory does not change with time.
-            peaks = [peak_rss_kb(simulator, s.with_(duration_s=s.duration_s * stretch[name] * scale))
-                     for s, scale in ((many, 1), (few, 100 if name == "roughlink" else 1))]
-            memory[f"{name}_kb_per_flow"] = (peaks[0] - peaks[1]) / 996
+    found, missing = simulators(o)
+    results = {"machine": processor(), "rounds": o.rounds, "cc": o.cc, "missing": missing}
+    results["cases"] = [measure(o, case, found) for case in o.case]
+    results["memory"] = {} if o.no_memory else memory(o, found)
+    results["load"] = os.getloadavg()[2]
     cli.progress_end()
-    if o.json:
-        print(json.dumps({"cases": cases, "memory": memory}, indent=1))
-        return 0
-    print(f"CPU per delivered packet, median [min .. max] of {o.rounds} rounds")
-    print(f"{'flows':>9}  {'ns-3, us':>26}  {'roughlink, ns':>26}  {'times faster':>24}")
-    for entry in cases:
-        theirs = shown(entry.get("ns3_ns_per_packet"), 1e-3)
-        ours = shown(entry.get("roughlink_ns_per_packet"), 1.0)
-        print(f"{entry['case']:>9}  {theirs:>26}  {ours:>26}  {shown(entry.get('ratio'), 1.0):>24}")
-    for name, kb in memory.items():
-        print(f"memory, {name.removesuffix('_kb_per_flow')}: {kb:.1f} kB per flow")
+    print(json.dumps(results, indent=1) if o.json else text(results))
+    if o.page:
+        page.renew(PAGE, "speed.py", text(results))
     return 0
-
-
-def shown(s: dict | None, scale: float) -> str:
-    return "-" if s is None else f"{s['median'] * scale:.1f} [{s['min'] * scale:.1f} .. {s['max'] * scale:.1f}]"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A scenario in two forms: as flags of ns3/bulk.cc and as a roughlink TOML file.
+"""A scenario in three forms: as flags of ns3/bulk.cc, as those of htsim/bulk.cpp, and as a roughlink TOML file.
 
     sa --(rate1, delay1)-- secc --(rate2, delay2, queue, noise)-- evcc      `groups` times, independent
 """
@@ -100,6 +100,24 @@ class Scenario:
             flags["random-loss"] = repr(self.random_loss)
         if self.drop:
             flags["drop"] = ",".join(map(str, self.drop))
+        return [f"--{key}={value}" for key, value in flags.items()]
+
+    def htsim_flags(self) -> list[str]:
+        flags = {
+            "rate1": round(self.rate1_mbps * 1e6),
+            "rate2": round(self.rate2_mbps * 1e6),
+            "delay1": round(self.delay1_ms * 1e6),
+            "delay2": round(self.delay2_ms * 1e6),
+            "queue": self.queue,
+            "mtu": self.mtu,
+            "segment": self.segment,
+            "window": self.rcv_buf,
+            "burst-start": self.burst_start,
+            "duration": self.duration_s,
+            "seed": self.seed,
+            "groups": self.groups,
+            "flows-per-group": self.flows_per_group,
+        }
         return [f"--{key}={value}" for key, value in flags.items()]
 
     def toml(self) -> str:

@@ -21,6 +21,8 @@ DEFAULT_BINARY = HERE.parent / "target" / "release" / "roughlink"
 
 sys.path.insert(0, str(HERE / "ns3"))
 import build as ns3_build  # noqa: E402  (the compile step is next to the C++ source)
+sys.path.insert(0, str(HERE / "htsim"))
+import build_htsim  # noqa: E402
 
 Missing = ns3_build.Missing
 
@@ -62,6 +64,16 @@ class Ns3:
     def trace(self, scenario: Scenario, path: Path, kinds: str = "data,arrive") -> dict:
         flags = scenario.ns3_flags() + [f"--trace={path}", f"--trace-kinds={kinds}"]
         return parse(self.name, call([str(self.program), *flags]).stdout)
+
+
+class Htsim:
+    name = "htsim"
+
+    def __init__(self, source: Path | None) -> None:
+        self.program = build_htsim.build(source)
+
+    def run(self, scenario: Scenario) -> dict:
+        return parse(self.name, call([str(self.program), *scenario.htsim_flags()]).stdout)
 
 
 class Roughlink:
