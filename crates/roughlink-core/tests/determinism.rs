@@ -29,6 +29,11 @@ fn run(s: &Scenario, options: RunOptions) -> RunResult {
     network(s, options).run().expect("no limit is near")
 }
 
+#[allow(clippy::disallowed_methods, reason = "core has no threads; its caller has")]
+fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+}
+
 /// Returns a result to the last bit: JSON writes floating point so that it reads back the same.
 fn text(r: &RunResult) -> String {
     serde_json::to_string(r).expect("a result is JSON")
@@ -57,9 +62,7 @@ proptest! {
     ) {
         let limits = RunLimits { bytes: bytes.unwrap_or(u64::MAX), ..RunLimits::default() };
         let network = || network(&scenario, RunOptions { limits, ..RunOptions::default() });
-        let parallel = network().run_on(|work| {
-            std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-        });
+        let parallel = network().run_on(|work| on_threads(threads, work));
         let serial = network().run();
         prop_assert_eq!(parallel.as_ref().map(text), serial.as_ref().map(text));
     }

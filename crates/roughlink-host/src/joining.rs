@@ -2,8 +2,8 @@
 //! then processes and acknowledges them together.
 //!
 //! Each joined segment is due at most [`MAX_GAP`] after the one before: only links above some 10 Gbit/s are that fast,
-//! and cards join segments at such rates, too. Segments due at the same instant arrived in one block of a medium and are
-//! not joined, because a modem passes them on one by one. No segment waits for another. The network, captures and
+//! and cards join segments at such rates, too. Segments due at the same instant arrived in one block of a medium and
+//! are not joined, because a modem passes them on one by one. No segment waits for another. The network, captures and
 //! counters have each segment separately.
 //!
 //! The kernel could divide the joined segments again, bit for bit. Segments differ only in lengths, sequence number,

@@ -10,7 +10,7 @@ const ARITY: usize = 8;
 
 /// A time, and in the lowest bits the place within its block: the least key is the earliest time, and among equal times
 /// the lowest place.
-type Key = u64;
+type CalendarKey = u64;
 
 const PLACE_BITS: u32 = ARITY.trailing_zeros();
 /// Time of leaves without an event, after 73 years. Events from there on never happen.
@@ -20,9 +20,9 @@ pub const NEVER: Time = Time(u64::MAX >> PLACE_BITS);
 #[derive(Debug)]
 pub struct Calendar {
     /// Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has one block.
-    top: [Key; ARITY],
+    top: [CalendarKey; ARITY],
     /// The other levels, one after the other.
-    blocks: Vec<[Key; ARITY]>,
+    blocks: Vec<[CalendarKey; ARITY]>,
     /// First block of each level in `blocks`.
     lower: Vec<usize>,
 }
@@ -79,18 +79,18 @@ impl Calendar {
 }
 
 #[inline(always)]
-const fn key(time: u64, place: usize) -> Key {
+const fn key(time: u64, place: usize) -> CalendarKey {
     time << PLACE_BITS | place as u64
 }
 
 #[inline(always)]
-const fn time_of(key: Key) -> Time {
+const fn time_of(key: CalendarKey) -> Time {
     Time(key >> PLACE_BITS)
 }
 
 /// Returns the least key of a block.
 #[inline(always)]
-fn earliest(block: &[Key; ARITY]) -> Key {
+fn earliest(block: &[CalendarKey; ARITY]) -> CalendarKey {
     // Pairwise, so that the comparisons are independent of each other.
     let pair = |i: usize| block[i].min(block[i + 1]);
     pair(0).min(pair(2)).min(pair(4).min(pair(6)))

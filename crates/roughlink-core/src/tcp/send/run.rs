@@ -1,5 +1,5 @@
-//! Fast paths of a transfer in which nothing unusual happens. An acknowledgment usually covers two segments and releases
-//! two more, which leave together. One look at the rarely changing state serves both.
+//! Fast paths of a transfer in which nothing unusual happens. An acknowledgment usually covers two segments and
+//! releases two more, which leave together. One look at the rarely changing state serves both.
 
 use super::TcpSender;
 use crate::cc::{Ack, CongestionState};
@@ -20,9 +20,9 @@ pub(in crate::tcp) struct SegmentRun {
 }
 
 impl TcpSender {
-    /// Processes an acknowledgment without SACK blocks. It must cover whole segments that were sent once, and no segment
-    /// may be missing. The result is that of [`on_ack`](crate::tcp::acknowledgment::on_ack). Returns false, without
-    /// changes, for any other acknowledgment.
+    /// Processes an acknowledgment without SACK blocks. It must cover whole segments that were sent once, and no
+    /// segment may be missing. The result is that of [`on_ack`](crate::tcp::acknowledgment::on_ack). Returns false,
+    /// without changes, for any other acknowledgment.
     #[inline(always)]
     pub(in crate::tcp) fn on_plain_ack(&mut self, now: Time, a: &Acknowledgment) -> bool {
         let by_time = self.cfg.recovery == LossRecovery::Rack;
