@@ -59,7 +59,7 @@ fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<Expe
     let base = Path::new("results").join(name);
     let mut store = opened(plan, grid, &base)?;
     let mut description = part::describe(plan, &store)?;
-    let done = work(plan.jobs(), &mut store, grid);
+    let done = work(plan.planned_jobs(), &mut store, grid);
     let described = description.renew(plan, &store);
     done?;
     described?;
@@ -92,7 +92,7 @@ fn part(plan: &ExperimentPlan, part: GridPart, grid: &args::GridArgs, name: &str
     let mut description = part.describe(plan, &store)?;
     let numbers = part.numbers(plan.runs());
     let runs = numbers.len();
-    let done = work(plan.jobs_at(numbers), &mut store, grid);
+    let done = work(plan.planned_jobs_at(numbers), &mut store, grid);
     let described = description.renew(plan, &store);
     done?;
     described?;

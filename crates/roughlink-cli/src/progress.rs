@@ -5,14 +5,14 @@ use crate::failure::{Failure, print_stderr};
 use crate::signals::on_stop;
 use indicatif::{ProgressBar, ProgressStyle};
 use roughlink_lab::error::LabError;
-use roughlink_lab::runner::{self, Executor, GridEnd, GridProgress, Job};
+use roughlink_lab::runner::{self, Executor, GridEnd, GridProgress, PlannedJob};
 use roughlink_lab::store::Store;
 use std::io::{IsTerminal as _, stderr};
 use std::time::{Duration, Instant};
 
 /// Executes the jobs that the store lacks, and shows the progress.
-pub(crate) fn work(
-    jobs: impl Iterator<Item = Result<Job, LabError>>,
+pub(crate) fn work<'p>(
+    jobs: impl Iterator<Item = Result<PlannedJob<'p>, LabError>>,
     store: &mut Store,
     grid: &GridArgs,
 ) -> Result<(), Failure> {
@@ -20,9 +20,9 @@ pub(crate) fn work(
 }
 
 /// Like [`work`], with `executor` for the runs.
-pub(crate) fn work_by(
+pub(crate) fn work_by<'p>(
     executor: Executor<'_>,
-    jobs: impl Iterator<Item = Result<Job, LabError>>,
+    jobs: impl Iterator<Item = Result<PlannedJob<'p>, LabError>>,
     store: &mut Store,
     grid: &GridArgs,
 ) -> Result<(), Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn work_by(
     }
     let mut show = Display::new(grid.form.quiet);
     let limits = grid.memory.limits();
-    let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
+    let jobs = jobs.map(|job| Ok(job?.within(limits)));
     let stop = on_stop(|| print_stderr("finishing the current runs; press Ctrl-C again to stop at once"));
     let ending = runner::run_by(executor, jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();

@@ -15,7 +15,7 @@ use crate::disk::{self, read_at_most};
 use crate::error::LabError;
 use crate::nearest;
 use roughlink_core::scenario::Scenario;
-use roughlink_scenario::Warning;
+use roughlink_scenario::{ScenarioError, ScenarioTemplate, Warning};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -118,6 +118,18 @@ impl ScenarioText {
 
     /// Parses the text as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
+        self.parse_by(|load| roughlink_scenario::parse(&self.text, &self.name, overrides, load))
+    }
+
+    /// Parses `text`, which is this text with overrides.
+    fn parse_overridden(&self, text: String) -> Result<Parsed, LabError> {
+        self.parse_by(|load| roughlink_scenario::parse_overridden(text, &self.name, load))
+    }
+
+    fn parse_by(
+        &self,
+        parse: impl FnOnce(&dyn Fn(&str) -> Result<String, String>) -> Result<(Scenario, Vec<Warning>), ScenarioError>,
+    ) -> Result<Parsed, LabError> {
         let read_too: RefCell<Texts> = RefCell::default();
         let read_file = |name: &str| match &self.folder {
             Some(folder) => folder.read(name),
@@ -151,16 +163,68 @@ impl ScenarioText {
             }
             Ok(text)
         };
-        let (scenario, warnings) = roughlink_scenario::parse(&self.text, &self.name, overrides, &load)?;
+        let (scenario, warnings) = parse(&load)?;
         let files = read_too.into_inner();
-        let mut hash = SipHasher13::new();
-        for text in std::iter::once(&scenario.source).chain(files.iter().map(|(_, text)| text)) {
-            hash.write_u64(text.len() as u64);
-            hash.write(text.as_bytes());
+        let fingerprint = fingerprint(&scenario.source, hash_of(&scenario, &files));
+        Ok(Parsed { scenario, warnings, files, fingerprint })
+    }
+}
+
+/// Returns the hash of the name of a scenario, which is in its results and defaults to the file name, and of the texts
+/// of its files.
+fn hash_of(scenario: &Scenario, files: &Texts) -> u128 {
+    let mut hash = SipHasher13::new();
+    for text in std::iter::once(&scenario.name).chain(files.iter().map(|(_, text)| text)) {
+        hash.write_u64(text.len() as u64);
+        hash.write(text.as_bytes());
+    }
+    hash.finish128().as_u128()
+}
+
+fn fingerprint(source: &str, files: u128) -> u128 {
+    let mut hash = SipHasher13::new();
+    hash.write_u128(files);
+    hash.write(source.as_bytes());
+    hash.finish128().as_u128()
+}
+
+/// A scenario of a sweep, whose fingerprint is known without parsing it for each cell.
+#[derive(Debug)]
+pub(crate) struct CellTemplate {
+    text: ScenarioTemplate,
+    files: u128,
+}
+
+impl CellTemplate {
+    /// Creates the template of the scenarios that differ from `parsed`, the text `source` with `overrides`, in the
+    /// values of the overrides after the first `fixed`. Returns `None` if other things may differ, too.
+    pub(crate) fn new(
+        source: &ScenarioText,
+        overrides: &[(String, String)],
+        fixed: usize,
+        parsed: &Parsed,
+    ) -> Option<Self> {
+        let values = overrides.iter().enumerate();
+        let values = values.map(|(i, (path, value))| (path.as_str(), (i < fixed).then_some(value.as_str())));
+        let text = ScenarioTemplate::new(&source.text, &values.collect::<Vec<_>>())?;
+        Some(CellTemplate { text, files: hash_of(&parsed.scenario, &parsed.files) })
+    }
+
+    /// Returns the fingerprint of the scenario with these values; `None` if it must be parsed.
+    pub(crate) fn fingerprint(&self, overrides: &[(String, String)]) -> Option<u128> {
+        Some(fingerprint(&self.fill(overrides)?, self.files))
+    }
+
+    /// Parses the scenario with these values.
+    pub(crate) fn parse(&self, source: &ScenarioText, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
+        match self.fill(overrides) {
+            Some(text) => source.parse_overridden(text),
+            None => source.parse(overrides),
         }
-        // Results contain the scenario's name, which defaults to the file name.
-        hash.write(scenario.name.as_bytes());
-        Ok(Parsed { scenario, warnings, files, fingerprint: hash.finish128().as_u128() })
+    }
+
+    fn fill(&self, overrides: &[(String, String)]) -> Option<String> {
+        self.text.fill(&overrides.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>())
     }
 }
 

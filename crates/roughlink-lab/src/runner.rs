@@ -1,13 +1,14 @@
 //! Execution of runs on all cores: one thread per run, longest runs first. Finished runs go into the store.
 
 use crate::error::LabError;
+use crate::experiment::plan::CellJob;
 use crate::store::{RunRecord, Store};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, RunLimits, RunOptions};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{Rate, Time};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -62,12 +63,56 @@ impl Job {
                 (result, Some(watched))
             }
         };
-        Ok(RunRecord { key: self.key.clone(), result, watched })
+        Ok(RunRecord { key: self.key.clone(), result, deterministic: !self.scenario.is_random(), watched })
     }
 
     /// Returns the error of a run that was stopped before its start.
     pub(crate) fn stopped(&self) -> Failed {
         Exceeded::Stopped { at: Time::ZERO, duration: self.scenario.duration }.into()
+    }
+}
+
+/// A run that has its key. Its scenario is read when it is executed.
+#[derive(Clone, Debug)]
+pub struct PlannedJob<'p> {
+    /// As in [`Job::key`].
+    pub key: String,
+    limits: RunLimits,
+    source: JobSource<'p>,
+}
+
+#[derive(Clone, Debug)]
+enum JobSource<'p> {
+    Read(Box<Job>),
+    Cell(CellJob<'p>),
+}
+
+impl<'p> PlannedJob<'p> {
+    pub(crate) fn new(key: String, cell: CellJob<'p>) -> Self {
+        PlannedJob { key, limits: RunLimits::default(), source: JobSource::Cell(cell) }
+    }
+
+    /// Sets the resource limits ([`Job::limits`]).
+    #[must_use]
+    pub fn within(self, limits: RunLimits) -> Self {
+        PlannedJob { limits, ..self }
+    }
+
+    /// Reads the scenario.
+    ///
+    /// # Errors
+    /// Returns an error if the scenario is invalid or cannot be read.
+    pub fn read(self) -> Result<Job, LabError> {
+        match self.source {
+            JobSource::Read(job) => Ok(Job { limits: self.limits, ..*job }),
+            JobSource::Cell(cell) => cell.read(self.key, self.limits),
+        }
+    }
+}
+
+impl From<Job> for PlannedJob<'_> {
+    fn from(job: Job) -> Self {
+        PlannedJob { key: job.key.clone(), limits: job.limits, source: JobSource::Read(Box::new(job)) }
     }
 }
 
@@ -204,8 +249,8 @@ pub enum GridEnd {
 /// # Errors
 /// Returns an error at once if a job cannot be planned or the store cannot be written. Failed runs do not end the
 /// others; their error is returned at the end.
-pub fn run<'a>(
-    jobs: impl Iterator<Item = Result<Job, LabError>>,
+pub fn run<'a, 'p>(
+    jobs: impl Iterator<Item = Result<impl Into<PlannedJob<'p>>, LabError>>,
     store: &mut Store,
     threads: usize,
     stop: impl Into<Stop<'a>>,
@@ -218,9 +263,9 @@ pub fn run<'a>(
 ///
 /// # Errors
 /// Returns the errors of [`run`].
-pub fn run_by<'a>(
+pub fn run_by<'a, 'p>(
     executor: Executor<'_>,
-    mut jobs: impl Iterator<Item = Result<Job, LabError>>,
+    mut jobs: impl Iterator<Item = Result<impl Into<PlannedJob<'p>>, LabError>>,
     store: &mut Store,
     threads: usize,
     stop: impl Into<Stop<'a>>,
@@ -231,11 +276,11 @@ pub fn run_by<'a>(
     let mut progress = GridProgress::default();
     let mut faults = Faults::default();
     loop {
-        let mut batch: Vec<Job> = Vec::new();
-        while batch.len() < BATCH
+        let mut lacked: Vec<PlannedJob<'p>> = Vec::new();
+        while lacked.len() < BATCH
             && let Some(job) = jobs.next()
         {
-            let job = job?;
+            let job = job?.into();
             if !seen.insert(job.key.clone()) {
                 continue;
             }
@@ -243,10 +288,11 @@ pub fn run_by<'a>(
                 progress.kept += 1;
                 progress.done += 1;
             } else {
-                progress.planned += job.cost();
-                batch.push(job);
+                lacked.push(job);
             }
         }
+        let mut batch = read(lacked, threads)?;
+        progress.planned += batch.iter().map(Job::cost).sum::<u64>();
         // Estimate the cost of later jobs by the mean so far.
         let left = jobs.size_hint().0;
         progress.runs = seen.len() + left;
@@ -274,6 +320,25 @@ pub fn run_by<'a>(
         return Err(LabError::Exceeded { run: Some(title.clone()), limit: *limit, others: faults.exceeded.len() - 1 });
     }
     Ok(if progress.done < progress.runs { GridEnd::Stopped } else { GridEnd::Complete })
+}
+
+/// Reads the scenarios of jobs on `threads` threads.
+fn read(jobs: Vec<PlannedJob<'_>>, threads: usize) -> Result<Vec<Job>, LabError> {
+    let share = jobs.len().div_ceil(threads.max(1)).max(1);
+    let mut jobs = jobs.into_iter();
+    std::thread::scope(|scope| {
+        let mut shares = Vec::new();
+        while jobs.len() > 0 {
+            let share: Vec<PlannedJob<'_>> = jobs.by_ref().take(share).collect();
+            shares
+                .push(scope.spawn(|| share.into_iter().map(PlannedJob::read).collect::<Result<Vec<Job>, LabError>>()));
+        }
+        let mut all = Vec::new();
+        for share in shares {
+            all.extend(share.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
 }
 
 /// Executes one run until `stop` is set.

@@ -36,6 +36,9 @@ pub struct RunRecord {
     pub key: String,
     /// Result of the run.
     pub result: RunResult,
+    /// True if nothing in the scenario is random.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deterministic: bool,
     /// Quantities recorded during the run, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,

@@ -180,6 +180,7 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forms::Forms;
     use crate::leaf::{At, Leaf};
     use crate::problem::Problems;
     use crate::schema::FORM;
@@ -252,7 +253,7 @@ mod tests {
     fn read(text: &str) -> (Option<Kind>, Vec<String>) {
         let mut report = Problems::default();
         let mut document = toml::de::DeTable::parse(text).unwrap();
-        shape::check(&mut document, &form(), &mut report);
+        shape::check(&mut document, &Forms::new(&form()), &mut report);
         let file = File::deserialize(Deserializer::from(document)).unwrap();
         assert_eq!(file.table.value.name.unwrap().value.as_deref(), Ok("n"));
         let said = report.problems.iter().map(|p| format!("{}; {}", p.message, p.help.clone().unwrap_or_default()));

@@ -18,7 +18,7 @@
 //! - Hosts and gateways: `node`, `addresses`, `gateway`.
 //! - Flows: `tcp`, `sctp`, `silence`, `context`; the kinds of flows `bulk`, `onoff`, `web`, `messages`, `cbr`, `voip`
 //!   and `request`, then `flow`.
-//! - The file: `file`, `schema`, `examine`, `shape`, `set`, `resolve`.
+//! - The file: `file`, `schema`, `examine`, `shape`, `set` with `template`, `resolve`.
 //!
 //! No step stops at the first fault, so that all faults are shown at once, each with a suggestion. No text makes
 //! [`parse`] panic.
@@ -78,6 +78,7 @@ mod struct_keys;
 mod syntax;
 mod table;
 mod tcp;
+mod template;
 mod timeline;
 mod voip;
 mod web;
@@ -87,12 +88,15 @@ pub use kinds::resolve as definition;
 pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, clipped, list, nearest};
 pub use schema::schema;
 pub use set::split_list;
+pub use template::ScenarioTemplate;
 
 use file::ScenarioFile;
+use forms::Forms;
 use pieces::{MAX_AT_ONCE, Obstacle};
 use problem::Problems;
 use roughlink_core::scenario::Scenario;
 use serde::Deserialize as _;
+use set::Setting;
 use std::borrow::Cow;
 use std::mem;
 use toml::Spanned;
@@ -127,7 +131,6 @@ pub fn parse(
     load: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
     let mut report = Problems::default();
-    let mut called = name.to_owned();
     let mut text = Cow::Borrowed(text);
     if !overrides.is_empty() {
         let (head, rest) = text.split_at(if text.len() > MAX_AT_ONCE { pieces::head(&text) } else { text.len() });
@@ -137,11 +140,35 @@ pub fn parse(
             syntax::read(head, &mut report);
         }
         if !report.problems.is_empty() {
-            return Err(report.fail(&called, &text));
+            return Err(report.fail(name, &text));
         }
-        text = set::apply(head, rest, overrides, &schema::FORM, &mut report).into();
-        called += " with overrides";
+        let settings = overrides.iter().map(|(path, value)| (path.as_str(), Setting::Value(value)));
+        text = set::apply(head, rest, settings, &schema::FORM, &mut report).into();
     }
+    finish(text, name, !overrides.is_empty(), load, report)
+}
+
+/// Reads a text into which the overrides of [`parse`] have been written ([`ScenarioTemplate`]).
+///
+/// # Errors
+/// Returns all faults found, with their places.
+pub fn parse_overridden(
+    text: String,
+    name: &str,
+    load: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
+    finish(text.into(), name, true, load, Problems::default())
+}
+
+/// Reads a text whose overrides are written, with the faults found so far.
+fn finish(
+    text: Cow<'_, str>,
+    name: &str,
+    overridden: bool,
+    load: &dyn Fn(&str) -> Result<String, String>,
+    mut report: Problems,
+) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
+    let called = if overridden { format!("{name} with overrides") } else { name.to_owned() };
     let Some(file) = read(&text, &mut report) else { return Err(report.fail(&called, &text)) };
     let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let stem = stem.strip_suffix(".toml").unwrap_or(stem);
@@ -172,7 +199,7 @@ fn read(text: &str, report: &mut Problems) -> Option<ScenarioFile> {
     if !report.problems.is_empty() {
         return None;
     }
-    shape::check(&mut document, &schema::FORM, report);
+    FORMS.with(|forms| shape::check(&mut document, forms, report));
     deserialize(document, report)
 }
 
@@ -182,12 +209,12 @@ fn read_in_pieces(text: &str, least: usize, report: &mut Problems) -> Result<Sce
     let mut is_first = true;
     pieces::read(text, least, |mut piece| {
         if mem::take(&mut is_first) {
-            shape::check(&mut piece, &schema::FORM, report);
+            FORMS.with(|forms| shape::check(&mut piece, forms, report));
         } else {
             // An unknown key is reported once for all pieces, and a required one belongs into the first.
             let fits = |key: &str| kinds::has(&schema::FORM, key) && kinds::required(&schema::FORM).all(|k| k != key);
             let all_fit = piece.get_ref().keys().all(|key| fits(key.get_ref()));
-            shape::check_rest(&mut piece, &schema::FORM, report);
+            FORMS.with(|forms| shape::check_rest(&mut piece, forms, report));
             all_fit.then_some(())?;
         }
         file.append(deserialize(piece, report)?);
@@ -204,6 +231,11 @@ fn deserialize(document: Spanned<DeTable<'_>>, report: &mut Problems) -> Option<
         report.error(problem.help("write a value that the schema of scenario files allows"));
     })
     .ok()
+}
+
+thread_local! {
+    /// Facts about the form of scenario files.
+    static FORMS: Forms<'static> = Forms::new(&schema::FORM);
 }
 
 /// Number of faults after which the rest of a file larger than [`MAX_AT_ONCE`] is not read.

@@ -16,6 +16,7 @@ use super::pieces::MAX_AT_ONCE;
 use super::problem::{Problem, Problems, suggest};
 use super::shape::{too_large, unknown};
 use super::syntax;
+use super::template::Gap;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use std::num::{IntErrorKind, ParseIntError};
@@ -23,10 +24,10 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// Returns the text with all overrides; reports those that cannot be applied. The elements of lists in `rest`, which
 /// follows the text, cannot be set.
-pub(super) fn apply(
+pub(super) fn apply<'o>(
     text: &str,
     rest: &str,
-    overrides: &[(String, String)],
+    overrides: impl IntoIterator<Item = (&'o str, Setting<'o>)>,
     root: &Schema,
     report: &mut Problems,
 ) -> String {
@@ -49,10 +50,28 @@ pub(super) fn apply(
         });
         if let Err(problem) = done {
             let message = format!("override `{path}`: {}", problem.message);
-            report.error(Problem { message, key: Some(path.clone()), ..problem });
+            report.error(Problem { message, key: Some(path.to_owned()), ..problem });
         }
     }
     document.to_string() + rest
+}
+
+/// Setting of a key.
+#[derive(Clone, Copy)]
+pub(super) enum Setting<'v> {
+    /// Value as written by the user.
+    Value(&'v str),
+    /// Gap in a template, with the number of the override.
+    Gap(usize),
+}
+
+impl Setting<'_> {
+    fn read(self, text_only: bool) -> Result<Value, Problem> {
+        match self {
+            Setting::Value(text) => read(text, text_only),
+            Setting::Gap(number) => Ok(Gap { number, text_only }.mark().into()),
+        }
+    }
 }
 
 /// The schema of a table on the path.
@@ -69,7 +88,7 @@ impl<'s> TableSchema<'s> {
     }
 }
 
-fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], value: &str) -> Result<(), Problem> {
+fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], value: Setting<'_>) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
     if place.schema.get("properties").is_none() {
         // The file format does not define the keys of this table: they are parameters (`cc_params`) or names that the
@@ -82,7 +101,7 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
             };
             return set(make(table, key, false)?, &inner, rest, value);
         }
-        put(table, key, read(value, false)?);
+        put(table, key, value.read(false)?);
         return Ok(());
     }
     let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
@@ -108,13 +127,20 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
             };
             return Err(Problem::new(format!("cannot set `{key}`: it is a list of tables")).help(help));
         }
-        let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
-        put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root))))?);
+        let (value, params) = match value {
+            Setting::Value(text) if key == "cc" => {
+                let (name, params) = with_parameters(text)?;
+                (Setting::Value(name), params)
+            }
+            Setting::Gap(_) if key == "name" || !is_plain(&all, place.root) => return Err(no_gap(key)),
+            value => (value, None),
+        };
+        put(table, key, value.read(all.iter().all(|s| text_only(resolve(s, place.root))))?);
         remove_excluded(table, place.schema, key);
         if let Some(params) = params {
             remove(table, "cc_params");
             for (name, value) in params {
-                set(table, place, &["cc_params".to_owned(), name], value)?;
+                set(table, place, &["cc_params".to_owned(), name], Setting::Value(value))?;
             }
         }
         return Ok(());
@@ -191,7 +217,7 @@ fn select(
     schema: &Schema,
     root: &Schema,
     path: &[String],
-    value: &str,
+    value: Setting<'_>,
 ) -> Result<(), Problem> {
     let [which, rest @ ..] = path else { return Err(no_path()) };
     let names: Vec<String> =
@@ -348,7 +374,20 @@ fn text_only(schema: &Schema) -> bool {
     schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
 }
 
-fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
+/// Returns true if a value is a number, a quantity or a word of the file format: neither a table, whose keys affect
+/// other overrides, nor a text, which may name a file.
+fn is_plain(all: &[&Schema], root: &Schema) -> bool {
+    let [schema] = all else { return false };
+    let definition = resolve(schema, root);
+    let is_number = ["integer", "number", "boolean"].iter().any(|kind| definition["type"] == *kind);
+    is_number || name_of(schema).is_some() && definition["type"] != "object" && definition["type"] != "array"
+}
+
+fn no_gap(key: &str) -> Problem {
+    Problem::new(format!("the values of `{key}` change more than themselves"))
+}
+
+pub(super) fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
     let large = |e: &ParseIntError| matches!(e.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
     let mut read = match value.trim().parse::<Value>() {
         Ok(value) if value.is_str() || !text_only => value,

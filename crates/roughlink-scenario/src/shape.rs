@@ -31,18 +31,18 @@ struct Position<'s> {
 }
 
 /// Checks a document and leaves the parts that can be deserialized.
-pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Problems) {
-    check_part(document, false, root, report);
+pub(super) fn check(document: &mut Spanned<DeTable<'_>>, forms: &Forms<'_>, report: &mut Problems) {
+    check_part(document, false, forms, report);
 }
 
 /// Checks a further part of a document, which need not have its required keys.
-pub(super) fn check_rest(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Problems) {
-    check_part(document, true, root, report);
+pub(super) fn check_rest(document: &mut Spanned<DeTable<'_>>, forms: &Forms<'_>, report: &mut Problems) {
+    check_part(document, true, forms, report);
 }
 
-fn check_part(document: &mut Spanned<DeTable<'_>>, partial: bool, root: &Schema, report: &mut Problems) {
-    let here = Position { noun: "the scenario".into(), definition: "", schema: root, span: None, partial };
-    table(document.get_mut(), &here, &Forms::new(root), report);
+fn check_part(document: &mut Spanned<DeTable<'_>>, partial: bool, forms: &Forms<'_>, report: &mut Problems) {
+    let here = Position { noun: "the scenario".into(), definition: "", schema: forms.root, span: None, partial };
+    table(document.get_mut(), &here, forms, report);
 }
 
 /// Checks a value and its bounds; returns true if it can be kept. Skips values without bounds that are read later.

@@ -130,9 +130,9 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     let on_kernel: Vec<&ExperimentPlan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
     // Check the kernel before anything is simulated.
     let executor = kernel::executor(&on_kernel, &store)?;
-    work_by(&*executor, plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
+    work_by(&*executor, plans.iter().flat_map(|p| p.simulated.planned_jobs()), &mut store, &args.grid)?;
     if !on_kernel.is_empty() {
-        work_by(&*executor, on_kernel.iter().flat_map(|p| p.jobs()), &mut store, &args.grid)?;
+        work_by(&*executor, on_kernel.iter().flat_map(|p| p.planned_jobs()), &mut store, &args.grid)?;
     }
     drop(executor); // unregisters its algorithms
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();

@@ -40,6 +40,7 @@ use roughlink_scenario::split_list;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
+use std::sync::PoisonError;
 
 pub use super::order::{Grid, SWEEP_REPLICAS};
 
@@ -251,14 +252,14 @@ impl ExperimentPlan {
     /// Returns the order with the texts of all files read so far; `None` unless the plan is a sweep or comparison.
     pub fn portable(&self) -> Option<Order> {
         let mut order = self.order.clone()?;
-        let files = self.files.borrow();
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
         Some(order)
     }
 
     /// Returns the number of files that the plan's scenarios have read so far.
     pub fn files(&self) -> usize {
-        self.files.borrow().len()
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other

@@ -36,10 +36,10 @@ impl KernelCarrier {
     /// Checks that this machine can execute the runs that the store lacks, and loads their algorithms.
     pub(super) fn new(plans: &[&ExperimentPlan], store: &Store) -> Result<Self, LabError> {
         let mut lacked = Vec::new();
-        for job in plans.iter().flat_map(|p| p.jobs()) {
+        for job in plans.iter().flat_map(|p| p.planned_jobs()) {
             let job = job?;
             if store.get(&job.key).is_none() {
-                lacked.push(job.scenario);
+                lacked.push(job.read()?.scenario);
             }
         }
         if !lacked.is_empty() && !is_allowed() {
@@ -218,7 +218,7 @@ fn record(job: &Job, done: Transferred) -> RunRecord {
         }
         watcher.finish(watch, &result)
     };
-    RunRecord { key: job.key.clone(), watched: job.watch.as_ref().map(watched), result }
+    RunRecord { key: job.key.clone(), watched: job.watch.as_ref().map(watched), deterministic: false, result }
 }
 
 /// Interval at which interruption is checked.

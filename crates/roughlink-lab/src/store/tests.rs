@@ -15,7 +15,7 @@ fn record(key: &str, replica: u32) -> RunRecord {
         links: Vec::new(),
         jain: None,
     };
-    RunRecord { key: key.into(), result, watched: None }
+    RunRecord { key: key.into(), result, deterministic: false, watched: None }
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! Texts of the cells of a sweep: the overrides are written once, with gaps for the values that vary. Filling the gaps
+//! takes much less time than writing all overrides into the scenario, and gives the same text.
+
+use super::pieces::MAX_AT_ONCE;
+use super::problem::Problems;
+use super::schema::FORM;
+use super::set::{self, Setting};
+use super::syntax;
+
+/// Text of a scenario with overrides, some of which have no values yet.
+#[derive(Clone, Debug)]
+pub struct ScenarioTemplate {
+    /// Text before each gap.
+    before: Vec<(String, Gap)>,
+    /// Text after the last gap.
+    rest: String,
+}
+
+/// Gap for a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    /// Number of the override.
+    pub number: usize,
+    /// True if the value can only be text.
+    pub text_only: bool,
+}
+
+impl ScenarioTemplate {
+    /// Creates a template of the scenario `text`. `overrides` are paths and values; a value of `None` varies. Returns
+    /// `None` if a varying value could change anything but itself: other keys, or the files that the scenario reads.
+    ///
+    /// ```
+    /// use roughlink_scenario::ScenarioTemplate;
+    ///
+    /// let template = ScenarioTemplate::new("duration = \"10 s\"\n", &[("seed", None)]).unwrap();
+    /// assert_eq!(template.fill(&["7"]).unwrap(), "duration = \"10 s\"\nseed = 7\n");
+    /// assert!(ScenarioTemplate::new("duration = \"10 s\"\n", &[("name", None)]).is_none());
+    /// ```
+    pub fn new(text: &str, overrides: &[(&str, Option<&str>)]) -> Option<ScenarioTemplate> {
+        if text.len() > MAX_AT_ONCE || text.contains(MARK) {
+            return None;
+        }
+        let mut report = Problems::default();
+        syntax::read(text, &mut report);
+        if !report.problems.is_empty() {
+            return None;
+        }
+        let settings = overrides.iter().enumerate();
+        let settings = settings.map(|(i, (path, value))| (*path, value.map_or(Setting::Gap(i), Setting::Value)));
+        let text = set::apply(text, "", settings, &FORM, &mut report);
+        if !report.problems.is_empty() {
+            return None;
+        }
+        let (mut before, mut rest) = (Vec::new(), &*text);
+        while let Some((part, tail)) = rest.split_once(OPEN) {
+            let (mark, tail) = tail.split_once(CLOSE)?;
+            before.push((part.to_owned(), Gap::of(mark)?));
+            rest = tail;
+        }
+        Some(ScenarioTemplate { before, rest: rest.to_owned() })
+    }
+
+    /// Returns the text with these values of the overrides, of which only the varying ones are used. Returns `None` for
+    /// a value that is not written as it is, such as an algorithm with parameters.
+    pub fn fill(&self, values: &[&str]) -> Option<String> {
+        let mut text =
+            String::with_capacity(self.rest.len() + self.before.iter().map(|(s, _)| s.len() + 16).sum::<usize>());
+        for (part, gap) in &self.before {
+            let value = values.get(gap.number).filter(|value| !value.contains('{'))?;
+            text += part;
+            text += &set::read(value, gap.text_only).ok()?.to_string();
+        }
+        Some(text + &self.rest)
+    }
+}
+
+impl Gap {
+    /// Returns the text that marks the gap.
+    pub(super) fn mark(self) -> String {
+        format!("{MARK}{}{}{MARK}", self.number, if self.text_only { "t" } else { "" })
+    }
+
+    fn of(mark: &str) -> Option<Gap> {
+        let number = mark.strip_suffix('t');
+        Some(Gap { number: number.unwrap_or(mark).parse().ok()?, text_only: number.is_some() })
+    }
+}
+
+/// A character for private use, which no scenario needs.
+const MARK: char = '\u{e000}';
+const OPEN: &str = "\"\u{e000}";
+const CLOSE: &str = "\u{e000}\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    const PATHS: [(&str, [&str; 3]); 16] = [
+        ("seed", ["7", "08", "-1"]),
+        ("duration", ["5 s", "5", "\"5 s\""]),
+        ("tcp.cc", ["bic", "'bic'", "avoca"]),
+        ("tcp.cc_params.beta", ["0.5", "[1, 2]", "fast"]),
+        ("tcp.stack", ["rfc", "7", "ns3"]),
+        ("tcp.min_rto", ["200 ms", "1e3", "ä\\"]),
+        ("tcp.sack", ["true", "false", "no"]),
+        ("link.*.rate", ["1 Mbit/s", "5", "x"]),
+        ("link.*.delay", ["1 ms", "1979-05-27", "\"1 ms\""]),
+        ("link.*.queue", ["10 pkt", "10", "10.5"]),
+        ("link.*.noise.mean", ["1 %", "1", "0.01"]),
+        ("link.*.mac.transmissions", ["3", "3.0", "three"]),
+        ("flow.*.start", ["1 s", "0", "now"]),
+        ("flow.*.cc", ["wave", "cubic", "7"]),
+        ("flow.0.tcp.initial_window", ["1", "0x10", "1_000"]),
+        ("flow.*.bytes", ["1 MB", "unlimited", "1"]),
+    ];
+
+    fn applied(text: &str, overrides: &[(&str, &str)]) -> Option<String> {
+        let mut report = Problems::default();
+        let settings = overrides.iter().map(|(path, value)| (*path, Setting::Value(value)));
+        let text = set::apply(text, "", settings, &FORM, &mut report);
+        report.problems.is_empty().then_some(text)
+    }
+
+    #[test]
+    fn filled_templates_are_texts_with_overrides() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let mut compared = 0;
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            for (i, (one, values)) in PATHS.iter().enumerate() {
+                let (other, fixed) = (PATHS[(i + 5) % PATHS.len()].0, PATHS[(i + 5) % PATHS.len()].1);
+                // Once with one gap, and once with two.
+                for varies in [false, true] {
+                    let template = ScenarioTemplate::new(&text, &[(one, None), (other, (!varies).then_some(fixed[0]))]);
+                    for (value, other_value) in values.iter().zip(fixed) {
+                        let second = if varies { other_value } else { fixed[0] };
+                        let Some(filled) = template.as_ref().and_then(|t| t.fill(&[value, second])) else { continue };
+                        compared += 1;
+                        let overrides = [(*one, *value), (other, second)];
+                        assert_eq!(Some(filled), applied(&text, &overrides), "{} {overrides:?}", path.display());
+                    }
+                }
+            }
+        }
+        assert!(compared > 1000, "{compared} texts were compared");
+    }
+
+    #[test]
+    fn values_that_change_more_than_themselves_have_no_template() {
+        let text = "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[link]]\nname = \"l\"\nnoise = { kind = \"recorded\" }\n\
+            [[flow]]\nname = \"f\"\nkind = \"bulk\"\n[[coverage]]\nname = \"c\"\n";
+        for path in [
+            "name",
+            "node.a.name",
+            "flow.f.kind",
+            "flow.f.from",
+            "link.l.kind",
+            "link.l.noise",
+            "link.l.noise.file",
+            "link.l.timeline",
+            "link.l.timeline.file",
+            "link.l.between",
+            "coverage.c.log",
+            "no.such.key",
+        ] {
+            assert!(ScenarioTemplate::new(text, &[(path, None)]).is_none(), "{path}");
+        }
+        let template = ScenarioTemplate::new(text, &[("flow.f.cc", None)]).unwrap();
+        assert!(template.fill(&["cubic"]).is_some() && template.fill(&["cubic{beta=0.8}"]).is_none());
+        let template = ScenarioTemplate::new(text, &[("seed", None)]).unwrap();
+        assert!(template.fill(&["9223372036854775808"]).is_none(), "the error belongs to the override");
+    }
+}
