@@ -244,7 +244,7 @@ pub enum GridEnd {
 }
 
 /// Executes the jobs that the store lacks on `threads` threads, until all are done or `stop` is set. Calls `report`
-/// every second and after each run. Jobs are planned in batches, and the longest of a batch start first.
+/// every second and whenever finished runs have been stored. Jobs are planned in batches, and the longest of a batch start first.
 ///
 /// # Errors
 /// Returns an error at once if a job cannot be planned or the store cannot be written. Failed runs do not end the
@@ -398,21 +398,23 @@ fn run_batch(
             let received = results.recv_timeout(Duration::from_secs(1));
             progress.repeated = repeated.load(Ordering::Relaxed);
             match received {
-                Ok((job, outcome)) => {
-                    progress.done += 1;
-                    progress.spent += job.cost();
-                    match outcome {
-                        Ok(Ok(record)) => {
-                            if let Err(e) = store.append(record) {
-                                give_up.store(true, Ordering::Relaxed);
-                                faults.store.get_or_insert(e);
+                Ok(first) => {
+                    let mut records = Vec::new();
+                    for (job, outcome) in std::iter::once(first).chain(results.try_iter()) {
+                        progress.done += 1;
+                        progress.spent += job.cost();
+                        match outcome {
+                            Ok(Ok(record)) => records.push(record),
+                            Ok(Err(Failed::Exceeded(limit))) => faults.exceeded.push((job.title.clone(), limit)),
+                            Ok(Err(Failed::Machine(why) | Failed::Late(why))) => {
+                                faults.not_done.push((job.title.clone(), why))
                             }
+                            Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                         }
-                        Ok(Err(Failed::Exceeded(limit))) => faults.exceeded.push((job.title.clone(), limit)),
-                        Ok(Err(Failed::Machine(why) | Failed::Late(why))) => {
-                            faults.not_done.push((job.title.clone(), why))
-                        }
-                        Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
+                    }
+                    if let Err(e) = store.extend(records) {
+                        give_up.store(true, Ordering::Relaxed);
+                        faults.store.get_or_insert(e);
                     }
                     report(*progress);
                 }

@@ -47,12 +47,29 @@ impl<T> fmt::Display for StructKeys<T> {
 impl<T: Serialize + DeserializeOwned> StructKeys<T> {
     /// Overrides `values` with the written ones.
     pub(crate) fn apply(&self, values: &mut T, report: &mut Problems) {
-        let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
-        if let Err(reason) = over(values, written) {
-            // Only faults that the schema check misses arrive here.
-            let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
-            report.error(Problem::new(reason).at(place, ""));
+        if let Err(reason) = over(values, self.written()) {
+            self.report(reason, report);
         }
+    }
+
+    /// Overrides `values` with the written ones by [`over_defaults`].
+    pub(crate) fn apply_to_defaults(&self, values: &mut T, report: &mut Problems)
+    where
+        T: Default + PartialEq,
+    {
+        if let Err(reason) = over_defaults(values, self.written()) {
+            self.report(reason, report);
+        }
+    }
+
+    fn written(&self) -> impl Iterator<Item = (String, Value)> {
+        self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()))
+    }
+
+    /// Reports a fault that the schema check misses.
+    fn report(&self, reason: String, report: &mut Problems) {
+        let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
+        report.error(Problem::new(reason).at(place, ""));
     }
 }
 
@@ -77,14 +94,31 @@ pub(super) fn over<T: Serialize + DeserializeOwned>(
     values: &mut T,
     keys: impl IntoIterator<Item = (String, Value)>,
 ) -> Result<(), String> {
-    let mut keys = keys.into_iter().peekable();
-    if keys.peek().is_none() {
+    let keys: Table = keys.into_iter().collect();
+    if keys.is_empty() {
         return Ok(());
     }
     let mut all = Table::try_from(&*values).map_err(|e| e.to_string())?;
     all.extend(keys);
-    *values = all.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    *values = read(all)?;
     Ok(())
+}
+
+/// Like [`over`], for a struct whose absent fields have their defaults when it is read. If `values` are the defaults,
+/// their fields are neither written nor read, which takes most of the time.
+pub(super) fn over_defaults<T: Default + PartialEq + Serialize + DeserializeOwned>(
+    values: &mut T,
+    keys: impl IntoIterator<Item = (String, Value)>,
+) -> Result<(), String> {
+    if *values != T::default() {
+        return over(values, keys);
+    }
+    *values = read(keys.into_iter().collect())?;
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(keys: Table) -> Result<T, String> {
+    keys.try_into().map_err(|e: toml::de::Error| e.message().to_owned())
 }
 
 impl<'de, T> Deserialize<'de> for StructKeys<T> {

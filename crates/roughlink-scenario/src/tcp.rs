@@ -191,9 +191,9 @@ impl Sources<'_> {
             report.error(problem.at(self.span.clone(), "").help("fix the algorithm's entry in the registry"));
         }
         let asked = config.clone();
-        self.global.keys.apply(&mut config, report);
+        self.global.keys.apply_to_defaults(&mut config, report);
         if let Some(own) = self.own() {
-            own.keys.apply(&mut config, report);
+            own.keys.apply_to_defaults(&mut config, report);
         }
         // Warn of keys that the algorithm requires and the scenario overrides.
         for key in entry.keys().filter(|key| self.is_set(key)) {
