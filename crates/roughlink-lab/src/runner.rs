@@ -73,13 +73,17 @@ impl Job {
 }
 
 /// A run that has its key. Its scenario is read when it is executed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PlannedJob<'p> {
     /// As in [`Job::key`].
     pub key: String,
     limits: RunLimits,
+    check: Option<JobCheck<'p>>,
     source: JobSource<'p>,
 }
+
+/// Check of a run before it is executed.
+pub type JobCheck<'p> = &'p (dyn Fn(&Job) -> Result<(), LabError> + Sync);
 
 #[derive(Clone, Debug)]
 enum JobSource<'p> {
@@ -89,7 +93,7 @@ enum JobSource<'p> {
 
 impl<'p> PlannedJob<'p> {
     pub(crate) fn new(key: String, cell: CellJob<'p>) -> Self {
-        PlannedJob { key, limits: RunLimits::default(), source: JobSource::Cell(cell) }
+        PlannedJob { key, limits: RunLimits::default(), check: None, source: JobSource::Cell(cell) }
     }
 
     /// Sets the resource limits ([`Job::limits`]).
@@ -98,21 +102,30 @@ impl<'p> PlannedJob<'p> {
         PlannedJob { limits, ..self }
     }
 
+    /// Sets a check that the run must pass after its scenario has been read.
+    #[must_use]
+    pub fn checked(self, check: JobCheck<'p>) -> Self {
+        PlannedJob { check: Some(check), ..self }
+    }
+
     /// Reads the scenario.
     ///
     /// # Errors
-    /// Returns an error if the scenario is invalid or cannot be read.
+    /// Returns an error if the scenario is invalid or cannot be read, and the error of the check.
     pub fn read(self) -> Result<Job, LabError> {
-        match self.source {
-            JobSource::Read(job) => Ok(Job { limits: self.limits, ..*job }),
-            JobSource::Cell(cell) => cell.read(self.key, self.limits),
-        }
+        let job = match self.source {
+            JobSource::Read(job) => Job { limits: self.limits, ..*job },
+            JobSource::Cell(cell) => cell.read(self.key, self.limits)?,
+        };
+        self.check.map_or(Ok(()), |check| check(&job))?;
+        Ok(job)
     }
 }
 
 impl From<Job> for PlannedJob<'_> {
     fn from(job: Job) -> Self {
-        PlannedJob { key: job.key.clone(), limits: job.limits, source: JobSource::Read(Box::new(job)) }
+        let (key, limits) = (job.key.clone(), job.limits);
+        PlannedJob { key, limits, check: None, source: JobSource::Read(Box::new(job)) }
     }
 }
 

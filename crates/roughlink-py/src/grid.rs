@@ -105,8 +105,9 @@ impl PyPlan {
                     None => Box::new(0..all),
                     Some(part) => Box::new(part.numbers(all)),
                 };
-                let jobs = plan.jobs_at(numbers);
-                let jobs = jobs.map(|job| storable(Job { limits, ..job? }, &cc));
+                let check = |job: &Job| check_versions(job, &cc);
+                let jobs = plan.planned_jobs_at(numbers);
+                let jobs = jobs.map(|job| Ok(job?.within(limits).checked(&check)));
                 let ending = runner::run_by(&executor, jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent, p.repeated));
                 });
@@ -151,11 +152,10 @@ pub(crate) fn opened(
 
 /// Checks that a run store can keep the result of a job. A store reuses results, and the code of a Python class may
 /// have changed since. Therefore, every Python algorithm of the job must be in `versioned`, where names have a version.
-fn storable(job: Job, versioned: &[(String, Py<PyAny>)]) -> Result<Job, LabError> {
+fn check_versions(job: &Job, versioned: &[(String, Py<PyAny>)]) -> Result<(), LabError> {
     let unversioned = |used: &&str| versioned.iter().all(|(name, _)| name != used);
-    let name = in_python(&job.scenario).find(unversioned).map(str::to_owned);
-    match name {
-        None => Ok(job),
+    match in_python(&job.scenario).find(unversioned) {
+        None => Ok(()),
         Some(name) => Err(usage(
             &format!("the algorithm `{name}` is a Python class, which may change while a sweep reuses stored results"),
             "give the class with a version to `sweep(cc=...)`, or run its scenarios in a loop",

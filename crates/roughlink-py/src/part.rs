@@ -84,7 +84,7 @@ impl Work {
                 let mut guard = self.state();
                 let state = &mut *guard;
                 let (mut numbers, mut sum) = (Vec::new(), 0);
-                for (number, job) in (state.next..).zip(plan.jobs_at(state.next..plan.runs())) {
+                for (number, job) in (state.next..).zip(plan.planned_jobs_at(state.next..plan.runs())) {
                     let job = job?;
                     state.next = number + 1;
                     if !state.seen.insert(job.key.clone()) {
@@ -95,6 +95,7 @@ impl Work {
                         state.done += 1;
                         continue;
                     }
+                    let job = job.read()?;
                     let own = job.cost();
                     state.planned += own;
                     state.given.insert(job.key, own);
