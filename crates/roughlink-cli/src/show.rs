@@ -10,6 +10,8 @@ use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{
     AxisResult, CUT_NOTE, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
 };
+use roughlink_lab::store::RESULTS;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// Formats the TCP stacks as `; TCP stack linux`; empty if TCP carries nothing.
@@ -56,6 +58,7 @@ fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
         let _ = writeln!(out, "{}\n{}\n", caption(&metric), metric_table(e, &metric));
+        out += &left_out(e, &metric);
     }
     out + &notes(&e.cells)
 }
@@ -70,8 +73,31 @@ fn caption(metric: &MetricResult) -> String {
     if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
 }
 
+/// Says how many rows of a metric are not printed.
+fn left_out(e: &ExperimentResult, metric: &MetricResult) -> String {
+    let rows = on_first_stack(e, metric).count();
+    match rows.saturating_sub(MAX_ROWS) {
+        0 => String::new(),
+        n => {
+            wrapped(
+                &format!("and {n} more rows: {RESULTS} in the result folder has all, and --json prints all"),
+                "",
+                "",
+            ) + "\n"
+        }
+    }
+}
+
+fn on_first_stack<'e>(e: &'e ExperimentResult, metric: &MetricResult) -> impl Iterator<Item = &'e Cell> {
+    let (first, metric) = (e.stacks.first(), metric.name.clone());
+    e.cells.iter().filter(move |c| c.metric == metric && Some(&c.stack) == first)
+}
+
 fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
+    let by_place: HashMap<_, &Cell> = here.iter().map(|c| ((c.stack.as_str(), place(c)), *c)).collect();
+    let labels: Vec<HashMap<&str, &str>> =
+        e.axes.iter().map(|a| a.values.iter().map(|v| (v.value.as_str(), v.label.as_str())).collect()).collect();
     let published = here.iter().any(|c| c.published.is_some());
     let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
     let names = heading.len();
@@ -85,18 +111,17 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
         }
     }
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
-    for cell in here.iter().filter(|c| Some(&c.stack) == e.stacks.first()) {
-        let label = |a: &AxisResult| {
-            let value = cell.axes.get(&a.name);
-            let known = a.values.iter().find(|v| Some(&v.value) == value);
-            known.map(|v| v.label.clone()).or(value.cloned()).unwrap_or_default()
+    for cell in on_first_stack(e, metric).take(MAX_ROWS) {
+        let label = |(a, labels): (&AxisResult, &HashMap<&str, &str>)| {
+            let value = cell.axes.get(&a.name).map_or("", String::as_str);
+            labels.get(value).map_or(value, |label| label).to_owned()
         };
-        let mut row: Vec<String> = e.axes.iter().map(label).collect();
+        let mut row: Vec<String> = e.axes.iter().zip(&labels).map(label).collect();
         if published {
             row.push(cell.published.map_or(String::new(), |p| p.to_string()));
         }
         for stack in &e.stacks {
-            let same = here.iter().find(|c| c.stack == *stack && c.axes == cell.axes).unwrap_or(cell);
+            let same = by_place.get(&(stack.as_str(), place(cell))).copied().unwrap_or(cell);
             row.push(counted(same));
             if published {
                 row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
@@ -273,6 +298,14 @@ pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
     textwrap::fill(text, options.break_words(false)) + "\n"
 }
 
+/// Returns the axis values of a cell, in the order of the axes' names.
+fn place(cell: &Cell) -> Vec<&str> {
+    cell.axes.values().map(String::as_str).collect()
+}
+
+/// Maximum number of rows of a printed table.
+const MAX_ROWS: usize = 1000;
+
 /// Formats a comparison of each combination with the first.
 pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = wrapped(&head(e), "", "  ");
@@ -282,12 +315,14 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
         if all.iter().any(|c| c.quantile.is_some()) {
             table = crate::table::table(&["", "measured, 95 %", "n", "difference, 95 %", "%", "differs"]);
         }
-        for cell in &all {
+        let here = e.compared.iter().filter(|c| c.metric == metric.name);
+        let known: BTreeMap<_, &Compared> = here.map(|c| (&c.axes, c)).collect();
+        for cell in all.iter().take(MAX_ROWS) {
             let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
             let (n, all_runs) = (cell.values(), cell.replicas as usize);
             let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];
-            let beside = e.compared.iter().find(|c| c.axes == cell.axes && c.metric == cell.metric);
+            let beside = known.get(&cell.axes).copied();
             let beside = beside.filter(|_| !std::ptr::eq(*cell, all[0]));
             row.extend(beside.map_or_else(Default::default, |beside| compared(all[0], cell, beside)));
             table.add_row(row);
@@ -295,6 +330,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
         table.numbers(1);
         table.less_important(&[4]);
         let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
+        out += &left_out(e, &metric);
     }
     let shown = |[from, to]: [f64; 2]| from < to && (from.is_finite() || to.is_finite());
     if e.compared.iter().any(|c| c.interval.is_some_and(shown)) {

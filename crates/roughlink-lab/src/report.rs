@@ -12,6 +12,7 @@ mod page;
 mod panel;
 mod run;
 mod slots;
+mod subset;
 mod table;
 pub(crate) mod thin;
 mod verdict;
@@ -68,7 +69,7 @@ pub fn render(input: &ReportInput) -> String {
         answer::answer(input) + &about
     };
     for (experiment, id) in input.experiments.iter().zip(&ids) {
-        main += &section(experiment, id, &slots);
+        main += &section(&subset::shown(experiment), id, &slots);
     }
     page(title, &heading, &main)
 }
