@@ -95,7 +95,7 @@ fn on_first_stack<'e>(e: &'e ExperimentResult, metric: &MetricResult) -> impl It
 
 fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
-    let by_place: HashMap<_, &Cell> = here.iter().map(|c| ((c.stack.as_str(), place(c)), *c)).collect();
+    let by_place: HashMap<_, &Cell> = here.iter().map(|c| ((c.stack.as_str(), &c.axes), *c)).collect();
     let labels: Vec<HashMap<&str, &str>> =
         e.axes.iter().map(|a| a.values.iter().map(|v| (v.value.as_str(), v.label.as_str())).collect()).collect();
     let published = here.iter().any(|c| c.published.is_some());
@@ -113,7 +113,7 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
     for cell in on_first_stack(e, metric).take(MAX_ROWS) {
         let label = |(a, labels): (&AxisResult, &HashMap<&str, &str>)| {
-            let value = cell.axes.get(&a.name).map_or("", String::as_str);
+            let value = cell.axes.get(&a.name).unwrap_or_default();
             labels.get(value).map_or(value, |label| label).to_owned()
         };
         let mut row: Vec<String> = e.axes.iter().zip(&labels).map(label).collect();
@@ -121,7 +121,7 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
             row.push(cell.published.map_or(String::new(), |p| p.to_string()));
         }
         for stack in &e.stacks {
-            let same = by_place.get(&(stack.as_str(), place(cell))).copied().unwrap_or(cell);
+            let same = by_place.get(&(stack.as_str(), &cell.axes)).copied().unwrap_or(cell);
             row.push(counted(same));
             if published {
                 row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
@@ -298,11 +298,6 @@ pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
     textwrap::fill(text, options.break_words(false)) + "\n"
 }
 
-/// Returns the axis values of a cell, in the order of the axes' names.
-fn place(cell: &Cell) -> Vec<&str> {
-    cell.axes.values().map(String::as_str).collect()
-}
-
 /// Maximum number of rows of a printed table.
 const MAX_ROWS: usize = 1000;
 
@@ -318,7 +313,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
         let here = e.compared.iter().filter(|c| c.metric == metric.name);
         let known: BTreeMap<_, &Compared> = here.map(|c| (&c.axes, c)).collect();
         for cell in all.iter().take(MAX_ROWS) {
-            let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
+            let name = cell.axes.values().collect::<Vec<_>>().join(", ");
             let (n, all_runs) = (cell.values(), cell.replicas as usize);
             let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];

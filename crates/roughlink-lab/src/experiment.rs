@@ -12,6 +12,7 @@ pub mod identity;
 mod measure;
 pub mod order;
 pub mod paper;
+pub mod place;
 pub mod plan;
 pub mod result;
 pub mod table;

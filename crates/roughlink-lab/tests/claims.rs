@@ -17,7 +17,7 @@ fn result() -> ExperimentResult {
     };
     let cell = |cc: &str, loss: &str, mean: f64| Cell {
         stack: "ns3".into(),
-        axes: [("cc".into(), cc.into()), ("loss".into(), loss.into())].into(),
+        axes: [("cc", cc), ("loss", loss)].into(),
         metric: "throughput_mbps".into(),
         measured: Some(mean),
         replicas: 2,
@@ -123,7 +123,8 @@ fn medians_compare_replicas_and_other_experiments() {
     other.metrics[0].name = "goodput".into();
     // Medians 2 and 5; ratios 0.5, 0.4, 0.5; differences -1, -3, -4.2.
     let samples = |r: &mut ExperimentResult, cc: &str, values: [f64; 3]| {
-        let cell = r.cells.iter_mut().find(|c| c.axes["cc"] == cc && c.axes["loss"] == "1 %").unwrap();
+        let cell =
+            r.cells.iter_mut().find(|c| c.axes.get("cc") == Some(cc) && c.axes.get("loss") == Some("1 %")).unwrap();
         cell.samples = values.into();
         cell.measured = Some(values.iter().sum::<f64>() / 3.0);
         cell.deterministic = false;
@@ -218,7 +219,7 @@ fn totals_weigh_runs_without_events() {
     result.cells.truncate(2);
     for (i, (cc, metric)) in cells.into_iter().enumerate() {
         let mut cell = result.cells[i % 2].clone();
-        cell.axes.insert("cc".into(), cc.into());
+        cell.axes = cell.axes.with("cc", cc);
         (cell.metric, cell.samples, cell.replicas) = (metric.into(), samples[i].into(), 4);
         (cell.deterministic, cell.measured) = (false, Some(1.0));
         if i < 2 { result.cells[i] = cell } else { result.cells.push(cell) }
@@ -459,7 +460,8 @@ fn with_cell(
     samples: &[f64],
     at_least: &[f64],
 ) -> ExperimentResult {
-    let cell = result.cells.iter_mut().find(|c| c.axes["cc"] == cc && c.axes["loss"] == loss).unwrap();
+    let cell =
+        result.cells.iter_mut().find(|c| c.axes.get("cc") == Some(cc) && c.axes.get("loss") == Some(loss)).unwrap();
     cell.deterministic = false;
     cell.samples = samples.into();
     cell.at_least = at_least.into();

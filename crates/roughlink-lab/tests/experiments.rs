@@ -249,7 +249,7 @@ fn results_name_a_stack_set_by_a_value() {
     let store = Store::open(folder.path()).unwrap();
     let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
     let result = ExperimentPlan::new(read("others")).unwrap().result(&store).unwrap();
-    let on = |cc: &str| result.cells.iter().find(|c| c.axes["variant"] == cc).unwrap().real_stack();
+    let on = |cc: &str| result.cells.iter().find(|c| c.axes.get("variant") == Some(cc)).unwrap().real_stack();
     assert_eq!([on("sctp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
     assert!(labels.contains(&"SCTP, the paper's TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");

@@ -31,7 +31,7 @@ fn a_cell_without_a_value_of_an_axis_is_refused() {
     assert_eq!(read(&input), Ok(()));
     let varied = input.experiments.iter_mut().find(|e| !e.axes.is_empty()).unwrap();
     let axis = varied.axes[0].name.clone();
-    varied.cells[0].axes.remove(&axis);
+    varied.cells[0].axes = varied.cells[0].axes.without(&axis);
     let error = read(&input).unwrap_err();
     assert!(error.ends_with(&format!("a cell has no value of `{axis}`")), "{error}");
 }
@@ -197,7 +197,9 @@ fn recommendation_for_linux_follows_from_the_cells() {
     input.experiments.retain(|e| e.experiment == "v2g/fig4");
     let set = |input: &mut ReportInput, cc: &str, samples: [f64; 3]| {
         let cells = input.experiments[0].cells.iter_mut();
-        for cell in cells.filter(|c| c.stack == "linux" && c.axes["loss"] == "5 %" && c.axes["cc"] == cc) {
+        for cell in
+            cells.filter(|c| c.stack == "linux" && c.axes.get("loss") == Some("5 %") && c.axes.get("cc") == Some(cc))
+        {
             cell.samples = samples.into();
             cell.measured = Some(samples.iter().sum::<f64>() / 3.0);
             cell.ci95 = Some(0.25);
@@ -286,7 +288,7 @@ fn every_drawn_series_is_named() {
     days.experiments.retain(|e| e.experiment == "v2g/fig7");
     // Two curves of the same algorithm in one chart: its name cannot distinguish them.
     let mut twice = days.experiments[0].curves[0].clone();
-    twice.axes.insert("day".into(), "sunday".into());
+    twice.axes = twice.axes.with("day", "sunday");
     twice.label = "NewReno, Sunday".into();
     days.experiments[0].curves.push(twice);
     assert!(render(&days).contains("</svg>NewReno, Sunday</button>"));

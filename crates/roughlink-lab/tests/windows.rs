@@ -40,7 +40,7 @@ fn measured(metrics: &[&str]) -> (ExperimentPlan, RunRecord) {
     let result = plan.result(&store).unwrap();
     // Each flow has a curve of its throughput, and the total is their sum. Without calls there are no delays.
     let curve = |flow: &str, metric: &str| {
-        result.curves.iter().find(|c| c.axes["flow"] == flow && c.metric == metric).map(|c| c.y.clone())
+        result.curves.iter().find(|c| c.axes.get("flow") == Some(flow) && c.metric == metric).map(|c| c.y.clone())
     };
     let rate = |flow| curve(flow, "throughput_mbps").unwrap();
     let [one, two, total] = ["flow1", "flow2", "total"].map(rate);

@@ -297,11 +297,11 @@ fn missed(input: &ReportInput) -> Vec<String> {
     for e in &input.experiments {
         let Some(stack) = e.stacks.first() else { continue };
         for cell in e.cells.iter().filter(|c| c.stack == *stack && c.as_published() == Some(false)) {
-            let at: Vec<&str> = cell.axes.values().map(String::as_str).collect();
+            let at: Vec<&str> = cell.axes.values().collect();
             missed.push(format!("{} {}: {}", e.experiment, at.join(", "), beside_published(cell)));
         }
         for rank in e.ranks.iter().filter(|r| r.stack == *stack && r.spearman < SPEARMAN) {
-            let at: Vec<&str> = rank.at.values().map(String::as_str).collect();
+            let at: Vec<&str> = rank.at.values().collect();
             missed.push(format!("{} {}: Spearman {:.2}", e.experiment, at.join(", "), rank.spearman));
         }
     }

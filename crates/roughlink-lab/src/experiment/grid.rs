@@ -19,7 +19,7 @@
 //! let mut store = part::open(&plan, folder.path())?;
 //! runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {})?;
 //! let result = plan.result(&store)?;
-//! assert_eq!(result.cells[1].axes["tcp.cc"], "cubic");
+//! assert_eq!(result.cells[1].axes.get("tcp.cc"), Some("cubic"));
 //! assert!(result.cells[1].measured.is_some_and(|mbit_s| mbit_s > 0.0));
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```

@@ -2,6 +2,7 @@
 //! of a store. A run is read once, and the runs of different cells on all cores, so that memory holds a few runs at a
 //! time, however many there are.
 
+use super::place::{CellPlace, SharedTexts};
 use super::plan::Planned;
 use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank};
 use super::table::{TableColumn, TableRows};
@@ -151,6 +152,7 @@ impl ExperimentPlan {
     ) -> Result<MeasuredPart<'m>, LabError> {
         let e = &self.experiment;
         let mut part = MeasuredPart { cells: Vec::new(), curves: Vec::new(), rows: TableRows::new(columns) };
+        let mut texts = SharedTexts::default();
         let has_curves = e.watch.as_ref().is_some_and(|watch| watch.every_ns > 0);
         for number in cells {
             let Some(cell) = self.planned(number) else { continue };
@@ -162,8 +164,10 @@ impl ExperimentPlan {
                 part.rows.add(number, &record);
                 found.watched.extend(record.watched.filter(|_| has_curves));
             }
-            part.curves.extend(self.curves(&cell, &found.watched));
-            part.cells.extend(self.measure(&cell, found));
+            let place = e.axes.iter().zip(&cell.at);
+            let place = place.map(|(axis, value)| (texts.share(&axis.name), texts.share(value))).collect();
+            part.curves.extend(self.curves(&cell, &place, &found.watched));
+            part.cells.extend(self.measure(&cell, &place, found));
         }
         Ok(part)
     }
@@ -213,14 +217,9 @@ impl ExperimentPlan {
         Ok(result)
     }
 
-    fn axes(&self, cell: &Planned) -> BTreeMap<String, String> {
-        self.experiment.axes.iter().map(|a| a.name.clone()).zip(cell.at.iter().cloned()).collect()
-    }
-
     /// Returns the cell of each metric.
-    fn measure(&self, cell: &Planned, found: CellRuns) -> Vec<Cell> {
+    fn measure(&self, cell: &Planned, place: &CellPlace, found: CellRuns) -> Vec<Cell> {
         let e = &self.experiment;
-        let axes = self.axes(cell);
         let deterministic = found.runs > 0 && found.runs == found.deterministic;
         let mut cells = Vec::with_capacity(e.metrics.len());
         for (metric, values) in e.metrics.iter().zip(found.metrics) {
@@ -243,7 +242,7 @@ impl ExperimentPlan {
             cells.push(Cell {
                 stack: cell.stack.clone(),
                 ran_on: cell.ran_on.clone(),
-                axes: axes.clone(),
+                axes: place.clone(),
                 metric: metric.name().into(),
                 published: published.map(|p| p.value),
                 published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
@@ -265,7 +264,7 @@ impl ExperimentPlan {
     }
 
     /// Returns the curves of a cell whose runs recorded `watched`.
-    fn curves(&self, cell: &Planned, watched: &[Watched]) -> Vec<Curve> {
+    fn curves(&self, cell: &Planned, place: &CellPlace, watched: &[Watched]) -> Vec<Curve> {
         let e = &self.experiment;
         let mut curves = Vec::new();
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return curves };
@@ -275,8 +274,7 @@ impl ExperimentPlan {
         for (name, flow) in own.chain(common) {
             let kept = flow.map_or_else(|| name.clone(), |flow| format!("{name}@{flow}"));
             let labels = cell.labels.iter().chain(flow).map(String::as_str).collect::<Vec<_>>();
-            let mut axes = self.axes(cell);
-            axes.extend(flow.map(|flow| ("flow".to_owned(), flow.clone())));
+            let axes = flow.map_or_else(|| place.clone(), |flow| place.with("flow", flow));
             let used = if e.single { &watched[..watched.len().min(1)] } else { watched };
             let all: Vec<&Vec<f64>> = used.iter().filter_map(|w| w.curves.get(&kept)).collect();
             if all.is_empty() {
@@ -310,8 +308,7 @@ impl ExperimentPlan {
         let mut groups: Vec<(Rank, Vec<(f64, f64)>)> = Vec::new();
         for cell in &result.cells {
             let (Some(published), Some(measured)) = (cell.published, cell.measured) else { continue };
-            let mut at = cell.axes.clone();
-            at.remove(over);
+            let at = cell.axes.without(over);
             let found = groups.iter().position(|(r, _)| r.stack == cell.stack && r.at == at && r.metric == cell.metric);
             let i = found.unwrap_or_else(|| {
                 let rank = Rank {

@@ -2,6 +2,7 @@
 //!
 //! These types are the `--json` of `reproduce` and `sweep`, the `results.json` of a folder, and the input of a report.
 
+use super::place::CellPlace;
 use crate::statistics::{
     self, ConfidenceInterval, LEVEL, MetricSummary, all_equal, bounds, correlation, difference_of_shares, interval,
     median, quantile, wilson,
@@ -105,7 +106,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
     /// Axis name to value.
-    pub axes: BTreeMap<String, String>,
+    pub axes: CellPlace,
     /// Metric.
     pub metric: String,
     /// Published value; null if nothing was published.
@@ -324,7 +325,7 @@ impl Difference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
     /// Axis name to value.
-    pub axes: BTreeMap<String, String>,
+    pub axes: CellPlace,
     /// Metric.
     pub metric: String,
     /// Mean of the differences from the first cell within replicas, which share their random numbers; null if only
@@ -391,7 +392,7 @@ pub struct Curve {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
     /// Axis name to value; for a function, the names that distinguish it from the others.
-    pub axes: BTreeMap<String, String>,
+    pub axes: CellPlace,
     /// Label for users: `Illinois AA`.
     pub label: String,
     /// Quantity of y: a name in `metrics`.
@@ -448,7 +449,7 @@ pub struct Rank {
     /// Stack.
     pub stack: String,
     /// Fixed values: `bytes = 100 MB`.
-    pub at: BTreeMap<String, String>,
+    pub at: CellPlace,
     /// Axis that is ranked.
     pub over: String,
     /// Metric.

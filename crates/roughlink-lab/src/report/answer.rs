@@ -1,6 +1,7 @@
 //! The first sentences of a comparison's report: the main metric, the stack, and how each cell differs from the first.
 
 use super::html::{number, paragraphs};
+use crate::experiment::place::CellPlace;
 use crate::experiment::result::{Cell, Compared, ExperimentResult, MetricResult, ReportInput};
 
 /// Returns the answer if the report has a single comparison, else an empty text.
@@ -54,11 +55,11 @@ fn sentence(e: &ExperimentResult, compared: &Compared, first: &Cell, metric: &Me
     }
 }
 
-fn label(e: &ExperimentResult, at: &std::collections::BTreeMap<String, String>) -> String {
+fn label(e: &ExperimentResult, at: &CellPlace) -> String {
     let label = |axis: &crate::experiment::result::AxisResult| {
         let value = at.get(&axis.name)?;
-        let known = axis.values.iter().find(|v| v.value == *value);
-        Some(known.map_or(value.as_str(), |v| v.label.as_str()).to_owned())
+        let known = axis.values.iter().find(|v| v.value == value);
+        Some(known.map_or(value, |v| v.label.as_str()).to_owned())
     };
     e.axes.iter().filter_map(label).collect::<Vec<_>>().join(", ")
 }

@@ -32,7 +32,7 @@ pub(super) fn shown(experiment: &ExperimentResult) -> Cow<'_, ExperimentResult> 
         axes.iter().map(|axis| axis.values.iter().map(|value| value.value.as_str()).collect()).collect();
     let is_shown = |cell: &&Cell| {
         let mut each = axes.iter().zip(&values);
-        each.all(|(axis, values)| cell.axes.get(&axis.name).is_some_and(|value| values.contains(value.as_str())))
+        each.all(|(axis, values)| cell.axes.get(&axis.name).is_some_and(|value| values.contains(value)))
     };
     let cells: Vec<Cell> = experiment.cells.iter().filter(is_shown).cloned().collect();
     let parts: Vec<String> = experiment

@@ -2,6 +2,7 @@
 
 use super::html::{escape, exact, number, range, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
+use crate::experiment::place::CellPlace;
 use crate::experiment::result::{CUT_NOTE, Cell, ExperimentResult, FACTOR, factor};
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
 
     // One row per combination of axis values and metric, in the order in which their first cells appear.
     let mut rows: Vec<Vec<&Cell>> = Vec::new();
-    let mut index: BTreeMap<(&BTreeMap<String, String>, &str), usize> = BTreeMap::new();
+    let mut index: BTreeMap<(&CellPlace, &str), usize> = BTreeMap::new();
     for cell in &experiment.cells {
         let row = *index.entry((&cell.axes, &cell.metric)).or_insert_with(|| {
             rows.push(Vec::new());
@@ -77,7 +78,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     for row in rows {
         out += "<tr>";
         for (i, axis) in axes.iter().enumerate() {
-            let value = row[0].axes.get(&axis.name).map_or("", String::as_str);
+            let value = row[0].axes.get(&axis.name).unwrap_or_default();
             let (open, close) = if i == 0 { ("<th scope=\"row\">", "</th>") } else { ("<td>", "</td>") };
             out += &format!("{open}{}{close}", escape(axis.label_of(value)));
         }

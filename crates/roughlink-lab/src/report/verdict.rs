@@ -4,9 +4,9 @@ use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
 use super::view::{ViewDimension, dimensions, stacks};
 use crate::experiment::KERNEL;
+use crate::experiment::place::CellPlace;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
 use crate::statistics::LEVEL;
-use std::collections::BTreeMap;
 
 /// Returns the verdict: a sentence made from the figures of this run, and the paper's conclusion.
 pub fn verdict(input: &ReportInput) -> String {
@@ -56,7 +56,7 @@ pub(super) fn linux(input: &ReportInput) -> String {
         return String::new();
     }
     let name = |cell: &Cell| {
-        let value = cell.axes.get(&choice.axis).map_or("", String::as_str);
+        let value = cell.axes.get(&choice.axis).unwrap_or_default();
         let label = all.iter().find(|d| d.name == choice.axis).map_or(value, |d| d.label_of(value));
         label.trim_end_matches(" (linux)").to_owned()
     };
@@ -118,14 +118,13 @@ fn metric<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> &'a str {
 }
 
 /// Returns the cells of the metric on Linux (the kernel if measured), by combination of the other axes in their order.
-fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTreeMap<String, String>, Vec<&'a Cell>)> {
+fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(CellPlace, Vec<&'a Cell>)> {
     let metric = metric(experiment, choice);
-    let mut out: Vec<(BTreeMap<String, String>, Vec<&Cell>)> = Vec::new();
+    let mut out: Vec<(CellPlace, Vec<&Cell>)> = Vec::new();
     let on = |stack: &str| experiment.cells.iter().any(|c| c.real_stack() == stack && c.measured.is_some());
     let stack = if on(KERNEL) { KERNEL } else { "linux" };
     for cell in experiment.cells.iter().filter(|c| c.metric == metric && c.real_stack() == stack) {
-        let mut at = cell.axes.clone();
-        at.remove(&choice.axis);
+        let at = cell.axes.without(&choice.axis);
         match out.iter_mut().find(|(known, _)| *known == at) {
             Some((_, cells)) => cells.push(cell),
             None => out.push((at, vec![cell])),
@@ -135,7 +134,7 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
 }
 
 struct BestCandidate<'a> {
-    at: BTreeMap<String, String>,
+    at: CellPlace,
     best: &'a Cell,
     /// Candidates that do not differ significantly from the best, with enough runs for a comparison.
     alike: Vec<&'a Cell>,
@@ -147,12 +146,14 @@ struct BestCandidate<'a> {
     ahead: Vec<&'a Cell>,
 }
 
-fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -> Option<BestCandidate<'a>> {
+fn best<'a>(choice: &Choice, at: CellPlace, cells: &[&'a Cell]) -> Option<BestCandidate<'a>> {
     let value = |c: &Cell| if choice.lowest { c.measured.map(|m| -m) } else { c.measured };
     let mut order: Vec<&Cell> = cells.iter().copied().filter(|c| c.measured.is_some()).collect();
     order.sort_by(|a, b| value(b).partial_cmp(&value(a)).unwrap_or(std::cmp::Ordering::Equal));
-    let candidate =
-        |c: &Cell| choice.shipped.is_empty() || c.axes.get(&choice.axis).is_some_and(|a| choice.shipped.contains(a));
+    let candidate = |c: &Cell| {
+        choice.shipped.is_empty()
+            || c.axes.get(&choice.axis).is_some_and(|a| choice.shipped.iter().any(|name| name == a))
+    };
     let first = order.iter().position(|c| candidate(c))?;
     let best = order[first];
     let differs = |c: &Cell| best.difference(c, LEVEL).and_then(|d| d.is_significant());
@@ -192,7 +193,7 @@ fn row(
     if !ahead.is_empty() {
         notes.push(format!("better, but not in Linux: {}", ahead.join(", ")));
     }
-    let several = b.at.len() > 1;
+    let several = b.at.iter().nth(1).is_some();
     let place = b.at.iter().filter_map(|(axis, value)| {
         let d = all.iter().find(|d| d.name == *axis)?;
         Some(if several { format!("{} {}", d.label, d.label_of(value)) } else { d.label_of(value).to_owned() })

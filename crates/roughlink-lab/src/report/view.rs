@@ -1,7 +1,8 @@
 //! An experiment along its dimensions: axes, metrics and stacks are treated alike.
 
+use crate::experiment::place::CellPlace;
 use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult, ReportInput};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 pub(super) const METRIC: &str = "metric";
 pub(super) const STACK: &str = "stack";
@@ -56,7 +57,7 @@ pub(super) fn curve_value<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
     coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
 }
 
-fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'a str, dimension: &str) -> &'a str {
+fn coordinate<'a>(axes: &'a CellPlace, metric: &'a str, stack: &'a str, dimension: &str) -> &'a str {
     match (axes.get(dimension), dimension) {
         (Some(value), _) => value,
         (None, METRIC) => metric,

@@ -1,7 +1,7 @@
 //! Invented results for testing reports, none simulated: shapes of the V2G paper, its quoted numbers, and noise.
 
+use roughlink_lab::experiment::place::CellPlace;
 use roughlink_lab::experiment::result::*;
-use std::collections::BTreeMap;
 
 const CCS: [(&str, &str, f64); 10] = [
     ("newreno", "NewReno", 0.485),
@@ -34,8 +34,8 @@ impl Noise {
     }
 }
 
-fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+fn map(pairs: &[(&str, &str)]) -> CellPlace {
+    pairs.iter().copied().collect()
 }
 
 fn axis(name: &str, label: &str, values: Vec<(String, String, Option<f64>)>) -> AxisResult {
@@ -477,8 +477,10 @@ pub fn own() -> ReportInput {
     compare.experiment = "compare".into();
     compare.title = "Three algorithms".into();
     compare.axes.drain(..2);
-    compare.cells.retain(|c| c.axes["link.plc.delay"] == "10 ms" && c.axes["link.plc.queue"] == "100 pkt");
-    compare.cells.iter_mut().for_each(|c| c.axes.retain(|k, _| k == "flow.0.cc"));
+    compare
+        .cells
+        .retain(|c| c.axes.get("link.plc.delay") == Some("10 ms") && c.axes.get("link.plc.queue") == Some("100 pkt"));
+    compare.cells.iter_mut().for_each(|c| c.axes = c.axes.without("link.plc.delay").without("link.plc.queue"));
     compare.figure.panels = "metric".into();
     ReportInput {
         title: format!("My sweep {hostile}"),

@@ -268,7 +268,7 @@ impl Claim {
 
     /// Formats a cell for users: `NewReno 0.46`.
     fn describe_cell(&self, result: &ExperimentResult, cell: &Cell) -> String {
-        format!("{} {}", self.label(result, &cell.axes[&self.axis]), self.shown(cell))
+        format!("{} {}", self.label(result, cell.axes.get(&self.axis).unwrap_or_default()), self.shown(cell))
     }
 
     fn shown(&self, cell: &Cell) -> String {
@@ -288,8 +288,8 @@ impl Claim {
             c.stack == stack
                 && c.metric == metric
                 && c.replicas > 0
-                && place.iter().all(|(axis, value)| c.axes.get(axis) == Some(value))
-                && self.among.as_ref().is_none_or(|among| value.is_some_and(|v| among.contains(v)))
+                && place.iter().all(|(axis, value)| c.axes.get(axis) == Some(value.as_str()))
+                && self.among.as_ref().is_none_or(|among| value.is_some_and(|v| among.iter().any(|name| name == v)))
         };
         r.cells.iter().filter(here).collect()
     }
