@@ -10,6 +10,8 @@ use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{
     AxisResult, CUT_NOTE, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
 };
+use roughlink_lab::store::RESULTS;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Formats the TCP stacks as `; TCP stack linux`; empty if TCP carries nothing.
@@ -55,7 +57,8 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
 fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
-        let _ = writeln!(out, "{}\n{}\n", caption(&metric), metric_table(e, &metric));
+        let (table, left_out) = metric_table(e, &metric);
+        let _ = writeln!(out, "{}\n{table}\n{left_out}", caption(&metric));
     }
     out + &notes(&e.cells)
 }
@@ -70,7 +73,19 @@ fn caption(metric: &MetricResult) -> String {
     if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
 }
 
-fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
+/// Returns the sentence below a table that lacks the last of `all` rows; empty if it has all.
+fn more_rows(all: usize) -> String {
+    match all.saturating_sub(MAX_ROWS) {
+        0 => String::new(),
+        n => wrapped(&format!("and {n} more; {RESULTS} in the result folder has all, and --json prints all"), "", ""),
+    }
+}
+
+/// Maximum number of rows of a printed table.
+const MAX_ROWS: usize = 1000;
+
+/// Returns the first rows of a metric's table, and a sentence on the others.
+fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> (TextTable, String) {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
     let published = here.iter().any(|c| c.published.is_some());
     let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
@@ -85,7 +100,9 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
         }
     }
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
-    for cell in here.iter().filter(|c| Some(&c.stack) == e.stacks.first()) {
+    let (first, others): (Vec<&Cell>, Vec<&Cell>) = here.into_iter().partition(|c| Some(&c.stack) == e.stacks.first());
+    let others: BTreeMap<_, &Cell> = others.into_iter().rev().map(|c| ((&c.stack, &c.axes), c)).collect();
+    for cell in first.iter().take(MAX_ROWS) {
         let label = |a: &AxisResult| {
             let value = cell.axes.get(&a.name);
             let known = a.values.iter().find(|v| Some(&v.value) == value);
@@ -96,7 +113,7 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
             row.push(cell.published.map_or(String::new(), |p| p.to_string()));
         }
         for stack in &e.stacks {
-            let same = here.iter().find(|c| c.stack == *stack && c.axes == cell.axes).unwrap_or(cell);
+            let same = others.get(&(stack, &cell.axes)).unwrap_or(cell);
             row.push(counted(same));
             if published {
                 row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
@@ -105,7 +122,7 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
         table.add_row(row);
     }
     table.numbers(names);
-    table
+    (table, more_rows(first.len()))
 }
 
 /// Formats a cell as [`measured`] does. Appends the number of runs with a value, unless all have one, and a mark if a
@@ -276,25 +293,25 @@ pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
 /// Formats a comparison of each combination with the first.
 pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = wrapped(&head(e), "", "  ");
+    let compared: BTreeMap<_, &Compared> = e.compared.iter().rev().map(|c| ((&c.axes, &c.metric), c)).collect();
     for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
         let mut table = table(&["", "mean ± 95 %", "n", "difference, 95 %", "%", "differs"]);
         if all.iter().any(|c| c.quantile.is_some()) {
             table = crate::table::table(&["", "measured, 95 %", "n", "difference, 95 %", "%", "differs"]);
         }
-        for cell in &all {
+        for cell in all.iter().take(MAX_ROWS) {
             let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
             let (n, all_runs) = (cell.values(), cell.replicas as usize);
             let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];
-            let beside = e.compared.iter().find(|c| c.axes == cell.axes && c.metric == cell.metric);
-            let beside = beside.filter(|_| !std::ptr::eq(*cell, all[0]));
-            row.extend(beside.map_or_else(Default::default, |beside| compared(all[0], cell, beside)));
+            let beside = compared.get(&(&cell.axes, &cell.metric)).filter(|_| !std::ptr::eq(*cell, all[0]));
+            row.extend(beside.map_or_else(Default::default, |beside| difference(all[0], cell, beside)));
             table.add_row(row);
         }
         table.numbers(1);
         table.less_important(&[4]);
-        let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
+        let _ = writeln!(out, "{}\n{table}\n{}", caption(&metric), more_rows(all.len()));
     }
     let shown = |[from, to]: [f64; 2]| from < to && (from.is_finite() || to.is_finite());
     if e.compared.iter().any(|c| c.interval.is_some_and(shown)) {
@@ -306,7 +323,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
 }
 
 /// Returns the difference of a cell from the first in its unit and in percent, and its significance.
-fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
+fn difference(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
     let percent =
         |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
     let exact = first.deterministic && cell.deterministic;
@@ -405,11 +422,35 @@ mod tests {
             |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], replicas: n as u32, ..Cell::default() };
         let beside = |n: usize| {
             let (first, cell) = (of(n, 1.0), of(n, 3.0));
-            compared(&first, &cell, &Compared::new(&cell, &first).unwrap())
+            difference(&first, &cell, &Compared::new(&cell, &first).unwrap())
         };
         assert_eq!(beside(1)[2], "one run");
         assert_eq!(beside(5)[2], "");
         assert_eq!(beside(6), ["+2.000", "+200.0", "yes"]);
+    }
+
+    #[test]
+    fn long_tables_end_with_the_number_of_rows_left_out() {
+        let cell = |i: usize| Cell {
+            axes: [("seed".into(), i.to_string())].into(),
+            metric: "throughput_mbps".into(),
+            measured: Some(i as f64),
+            samples: vec![i as f64],
+            replicas: 1,
+            ..Cell::default()
+        };
+        let of = |n: usize| {
+            let mut e = ExperimentResult { stacks: vec![String::new()], ..ExperimentResult::default() };
+            e.axes = vec![AxisResult { name: "seed".into(), label: "seed".into(), ..AxisResult::default() }];
+            e.metrics = vec![MetricResult { name: "throughput_mbps".into(), ..MetricResult::default() }];
+            e.cells = (0..n).map(cell).collect();
+            [cells(&e), comparison(&e)]
+        };
+        for (long, whole) in of(MAX_ROWS + 200).iter().zip(of(MAX_ROWS)) {
+            assert!(long.contains("\nand 200 more; results.json in the result folder has all"), "{long}");
+            assert!(!whole.contains("more;"));
+            assert_eq!(long.lines().filter(|line| line.starts_with("  1")).count(), 111, "1, 10 to 19, 100 to 199");
+        }
     }
 
     #[test]

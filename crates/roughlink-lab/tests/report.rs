@@ -4,7 +4,7 @@ mod sample;
 
 use roughlink_lab::drawing::Plain;
 use roughlink_lab::experiment::result::{
-    AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
+    AxisResult, AxisValue, Cell, Compared, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
 };
 use roughlink_lab::folder::grid;
 use roughlink_lab::report::index::{self, PaperEntry};
@@ -34,6 +34,74 @@ fn a_cell_without_a_value_of_an_axis_is_refused() {
     varied.cells[0].axes.remove(&axis);
     let error = read(&input).unwrap_err();
     assert!(error.ends_with(&format!("a cell has no value of `{axis}`")), "{error}");
+}
+
+/// Returns a sweep over two numeric axes with a cell for each combination.
+fn sweep(of: [usize; 2]) -> ExperimentResult {
+    let value = |i: usize| AxisValue { value: i.to_string(), label: i.to_string(), number: Some(i as f64) };
+    let axis = |(name, n): (&str, usize)| AxisResult {
+        name: name.into(),
+        label: name.into(),
+        values: (0..n).map(value).collect(),
+        ..AxisResult::default()
+    };
+    let cell = |i: usize| Cell {
+        axes: [("a".into(), (i / of[1]).to_string()), ("b".into(), (i % of[1]).to_string())].into(),
+        metric: "throughput_mbps".into(),
+        measured: Some(i as f64),
+        samples: vec![i as f64],
+        replicas: 1,
+        ..Cell::default()
+    };
+    ExperimentResult {
+        title: "Sweep".into(),
+        stacks: vec![String::new()],
+        axes: [("a", of[0]), ("b", of[1])].map(axis).into(),
+        metrics: vec![MetricResult { name: "throughput_mbps".into(), ..MetricResult::default() }],
+        cells: (0..of[0] * of[1]).map(cell).collect(),
+        ..ExperimentResult::default()
+    }
+}
+
+#[test]
+fn report_of_a_huge_sweep_has_the_first_values_and_says_so() {
+    let of = |experiment| render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });
+    let rows = |html: &str| page(html).split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap().to_owned();
+    let html = of(sweep([300, 100]));
+    assert!(page(&html).contains("This report shows the first 10000 of 30000 values."));
+    assert!(page(&html).contains("50 more series are in the table only."));
+    let shown = rows(&html);
+    assert_eq!(shown.matches("<tr>").count(), 10_000);
+    assert!(shown.contains("<th scope=\"row\">99</th><td>99</td>") && !shown.contains("<th scope=\"row\">100</th>"));
+    let whole = of(sweep([100, 40]));
+    assert_eq!(rows(&whole).matches("<tr>").count(), 4000);
+    assert!(!page(&whole).contains("This report shows") && !page(&whole).contains("in the table only"));
+}
+
+#[test]
+fn shortened_experiment_keeps_combinations_whole_on_each_stack() {
+    let (mut both, mut other) = (sweep([5, 1]), sweep([5, 1]));
+    both.cells = both.cells.iter().flat_map(|c| [c.clone(), Cell { metric: "goodput".into(), ..c.clone() }]).collect();
+    both.metrics.push(MetricResult { name: "goodput".into(), ..MetricResult::default() });
+    other.cells = both.cells.iter().map(|c| Cell { stack: "ns3".into(), ..c.clone() }).collect();
+    other.stacks = vec!["ns3".into()];
+    both.compared = both.cells.iter().filter_map(|c| Compared::new(c, &both.cells[0])).collect();
+    both.add(other, "");
+    let short = both.shortened(10);
+    let cells: Vec<_> = short.cells.iter().map(|c| (&*c.stack, &*c.axes["a"], &*c.metric)).collect();
+    let each = |stack| ["0", "1"].map(|a| [(stack, a, "throughput_mbps"), (stack, a, "goodput")]).concat();
+    assert_eq!(cells, [each(""), each("ns3")].concat());
+    assert_eq!((short.axes[0].values.len(), short.compared.len()), (2, 4));
+    assert_eq!(both.shortened(20), both);
+}
+
+#[test]
+fn results_above_the_limit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join(RESULTS)).unwrap();
+    file.set_len(2_000_000_001).unwrap();
+    let error = Plain::new(&grid(folder.path()).unwrap_err(), None).to_string();
+    assert!(error.contains("it has more than 2000000000 bytes"), "{error}");
 }
 
 #[test]
