@@ -28,15 +28,16 @@ use std::path::{Path, PathBuf};
 pub fn finish(plan: &ExperimentPlan, store: &Store, revision: &str) -> Result<(ExperimentResult, PathBuf), LabError> {
     let result = plan.result(store);
     store.write(RUNS_TABLE, &plan.table(store)?)?;
-    let input = ReportInput {
+    let mut input = ReportInput {
         title: result.title.clone(),
         intro: result.about.clone(),
         command: result.command.clone(),
         facts: facts(std::slice::from_ref(&result), revision),
-        experiments: vec![result.clone()],
+        experiments: vec![result],
         ..ReportInput::default()
     };
-    Ok((result, keep(store, &input)?))
+    let report = keep(store, &input)?;
+    Ok((input.experiments.remove(0), report))
 }
 
 /// Writes statistics and report. Returns the path of the report.
