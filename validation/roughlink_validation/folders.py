@@ -1,4 +1,4 @@
-"""Result folders that grow in cells or in runs. A finished sweep is repeated, which reads its runs, and then reported."""
+"""Result folders that grow in cells or in runs: a finished sweep is repeated, which reads its runs, then reported."""
 
 import tempfile
 from collections.abc import Callable
