@@ -63,7 +63,7 @@ fn grid(plan: &ExperimentPlan, grid: &args::GridArgs, name: &str) -> Result<Expe
     let described = description.renew(plan, &store);
     done?;
     described?;
-    let (result, report) = folder::finish(plan, &store, REVISION)?;
+    let (result, report, ()) = folder::finish(plan, &store, REVISION, drop)?;
     reported(&report, quiet);
     if grid.output.is_none() && !quiet {
         let folder = store.folder();

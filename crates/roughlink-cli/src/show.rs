@@ -11,7 +11,7 @@ use roughlink_lab::experiment::result::{
     AxisResult, CUT_NOTE, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
 };
 use roughlink_lab::store::RESULTS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// Formats the TCP stacks as `; TCP stack linux`; empty if TCP carries nothing.
@@ -57,8 +57,8 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
 fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
-        let (table, left_out) = metric_table(e, &metric);
-        let _ = writeln!(out, "{}\n{table}\n{left_out}", caption(&metric));
+        let _ = writeln!(out, "{}\n{}\n", caption(&metric), metric_table(e, &metric));
+        out += &left_out(e, &metric);
     }
     out + &notes(&e.cells)
 }
@@ -73,20 +73,31 @@ fn caption(metric: &MetricResult) -> String {
     if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
 }
 
-/// Returns the sentence below a table that lacks the last of `all` rows; empty if it has all.
-fn more_rows(all: usize) -> String {
-    match all.saturating_sub(MAX_ROWS) {
+/// Says how many rows of a metric are not printed.
+fn left_out(e: &ExperimentResult, metric: &MetricResult) -> String {
+    let rows = on_first_stack(e, metric).count();
+    match rows.saturating_sub(MAX_ROWS) {
         0 => String::new(),
-        n => wrapped(&format!("and {n} more; {RESULTS} in the result folder has all, and --json prints all"), "", ""),
+        n => {
+            wrapped(
+                &format!("and {n} more rows: {RESULTS} in the result folder has all, and --json prints all"),
+                "",
+                "",
+            ) + "\n"
+        }
     }
 }
 
-/// Maximum number of rows of a printed table.
-const MAX_ROWS: usize = 1000;
+fn on_first_stack<'e>(e: &'e ExperimentResult, metric: &MetricResult) -> impl Iterator<Item = &'e Cell> {
+    let (first, metric) = (e.stacks.first(), metric.name.clone());
+    e.cells.iter().filter(move |c| c.metric == metric && Some(&c.stack) == first)
+}
 
-/// Returns the first rows of a metric's table, and a sentence on the others.
-fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> (TextTable, String) {
+fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> TextTable {
     let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
+    let by_place: HashMap<_, &Cell> = here.iter().map(|c| ((c.stack.as_str(), place(c)), *c)).collect();
+    let labels: Vec<HashMap<&str, &str>> =
+        e.axes.iter().map(|a| a.values.iter().map(|v| (v.value.as_str(), v.label.as_str())).collect()).collect();
     let published = here.iter().any(|c| c.published.is_some());
     let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
     let names = heading.len();
@@ -100,20 +111,17 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> (TextTable, Stri
         }
     }
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
-    let (first, others): (Vec<&Cell>, Vec<&Cell>) = here.into_iter().partition(|c| Some(&c.stack) == e.stacks.first());
-    let others: BTreeMap<_, &Cell> = others.into_iter().rev().map(|c| ((&c.stack, &c.axes), c)).collect();
-    for cell in first.iter().take(MAX_ROWS) {
-        let label = |a: &AxisResult| {
-            let value = cell.axes.get(&a.name);
-            let known = a.values.iter().find(|v| Some(&v.value) == value);
-            known.map(|v| v.label.clone()).or(value.cloned()).unwrap_or_default()
+    for cell in on_first_stack(e, metric).take(MAX_ROWS) {
+        let label = |(a, labels): (&AxisResult, &HashMap<&str, &str>)| {
+            let value = cell.axes.get(&a.name).map_or("", String::as_str);
+            labels.get(value).map_or(value, |label| label).to_owned()
         };
-        let mut row: Vec<String> = e.axes.iter().map(label).collect();
+        let mut row: Vec<String> = e.axes.iter().zip(&labels).map(label).collect();
         if published {
             row.push(cell.published.map_or(String::new(), |p| p.to_string()));
         }
         for stack in &e.stacks {
-            let same = others.get(&(stack, &cell.axes)).unwrap_or(cell);
+            let same = by_place.get(&(stack.as_str(), place(cell))).copied().unwrap_or(cell);
             row.push(counted(same));
             if published {
                 row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
@@ -122,7 +130,7 @@ fn metric_table(e: &ExperimentResult, metric: &MetricResult) -> (TextTable, Stri
         table.add_row(row);
     }
     table.numbers(names);
-    (table, more_rows(first.len()))
+    table
 }
 
 /// Formats a cell as [`measured`] does. Appends the number of runs with a value, unless all have one, and a mark if a
@@ -290,28 +298,39 @@ pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
     textwrap::fill(text, options.break_words(false)) + "\n"
 }
 
+/// Returns the axis values of a cell, in the order of the axes' names.
+fn place(cell: &Cell) -> Vec<&str> {
+    cell.axes.values().map(String::as_str).collect()
+}
+
+/// Maximum number of rows of a printed table.
+const MAX_ROWS: usize = 1000;
+
 /// Formats a comparison of each combination with the first.
 pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = wrapped(&head(e), "", "  ");
-    let compared: BTreeMap<_, &Compared> = e.compared.iter().rev().map(|c| ((&c.axes, &c.metric), c)).collect();
     for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
         let mut table = table(&["", "mean ± 95 %", "n", "difference, 95 %", "%", "differs"]);
         if all.iter().any(|c| c.quantile.is_some()) {
             table = crate::table::table(&["", "measured, 95 %", "n", "difference, 95 %", "%", "differs"]);
         }
+        let here = e.compared.iter().filter(|c| c.metric == metric.name);
+        let known: BTreeMap<_, &Compared> = here.map(|c| (&c.axes, c)).collect();
         for cell in all.iter().take(MAX_ROWS) {
             let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
             let (n, all_runs) = (cell.values(), cell.replicas as usize);
             let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];
-            let beside = compared.get(&(&cell.axes, &cell.metric)).filter(|_| !std::ptr::eq(*cell, all[0]));
-            row.extend(beside.map_or_else(Default::default, |beside| difference(all[0], cell, beside)));
+            let beside = known.get(&cell.axes).copied();
+            let beside = beside.filter(|_| !std::ptr::eq(*cell, all[0]));
+            row.extend(beside.map_or_else(Default::default, |beside| compared(all[0], cell, beside)));
             table.add_row(row);
         }
         table.numbers(1);
         table.less_important(&[4]);
-        let _ = writeln!(out, "{}\n{table}\n{}", caption(&metric), more_rows(all.len()));
+        let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
+        out += &left_out(e, &metric);
     }
     let shown = |[from, to]: [f64; 2]| from < to && (from.is_finite() || to.is_finite());
     if e.compared.iter().any(|c| c.interval.is_some_and(shown)) {
@@ -323,7 +342,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
 }
 
 /// Returns the difference of a cell from the first in its unit and in percent, and its significance.
-fn difference(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
+fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
     let percent =
         |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
     let exact = first.deterministic && cell.deterministic;
@@ -422,7 +441,7 @@ mod tests {
             |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], replicas: n as u32, ..Cell::default() };
         let beside = |n: usize| {
             let (first, cell) = (of(n, 1.0), of(n, 3.0));
-            difference(&first, &cell, &Compared::new(&cell, &first).unwrap())
+            compared(&first, &cell, &Compared::new(&cell, &first).unwrap())
         };
         assert_eq!(beside(1)[2], "one run");
         assert_eq!(beside(5)[2], "");
@@ -447,8 +466,8 @@ mod tests {
             [cells(&e), comparison(&e)]
         };
         for (long, whole) in of(MAX_ROWS + 200).iter().zip(of(MAX_ROWS)) {
-            assert!(long.contains("\nand 200 more; results.json in the result folder has all"), "{long}");
-            assert!(!whole.contains("more;"));
+            assert!(long.contains("\nand 200 more rows: results.json in the result folder has all"), "{long}");
+            assert!(!whole.contains("more rows"));
             assert_eq!(long.lines().filter(|line| line.starts_with("  1")).count(), 111, "1, 10 to 19, 100 to 199");
         }
     }

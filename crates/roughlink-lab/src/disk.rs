@@ -337,6 +337,11 @@ pub(crate) fn reader_below(folder: &Path, path: &Path) -> io::Result<fs::File> {
     folder.reader(last)
 }
 
+/// Fills `bytes` from the place `start` of a file.
+pub(crate) fn read_at(file: &fs::File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    system::read_at(file, bytes, start)
+}
+
 /// Returns the content of the file at `path`, at most [`MAX_WHOLE_SIZE`] bytes.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = OpenFolder::open_parent(path)?;

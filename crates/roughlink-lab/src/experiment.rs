@@ -9,6 +9,7 @@ pub mod file;
 pub mod functions;
 pub mod grid;
 pub mod identity;
+mod measure;
 pub mod order;
 pub mod paper;
 pub mod plan;

@@ -11,6 +11,7 @@ use crate::disk::{self, OpenFolder};
 use crate::error::LabError;
 use crate::experiment::ExperimentPlan;
 use crate::experiment::result::{ExperimentResult, ReportInput};
+use crate::experiment::table::{TableColumn, write as write_table};
 use crate::output::SUMMARY;
 use crate::store::{REPORT, RESULTS, RUNS, RUNS_TABLE, Records, Store};
 use crate::{output, part, report};
@@ -18,26 +19,34 @@ use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
 use run::SingleRun;
 use std::collections::BTreeSet;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Writes the table of runs, the statistics and the report of a plan that has run. Returns the path of the report.
+/// Writes the table of runs, the statistics and the report of a plan that has run. Passes the columns of the table to
+/// `take`. Returns the statistics, the path of the report, and what `take` returns.
 ///
 /// # Errors
-/// Returns an error if a file cannot be written.
-pub fn finish(plan: &ExperimentPlan, store: &Store, revision: &str) -> Result<(ExperimentResult, PathBuf), LabError> {
-    let result = plan.result(store);
-    store.write(RUNS_TABLE, &plan.table(store)?)?;
+/// Returns an error if a run cannot be read or a file cannot be written.
+pub fn finish<T>(
+    plan: &ExperimentPlan,
+    store: &Store,
+    revision: &str,
+    take: impl FnOnce(Vec<TableColumn>) -> T,
+) -> Result<(ExperimentResult, PathBuf, T), LabError> {
+    let (result, columns) = plan.result_and_columns(store)?;
+    store.write_with(RUNS_TABLE, |file| write_table(&columns, BufWriter::new(file)))?;
+    let taken = take(columns);
+    let facts = facts(std::slice::from_ref(&result), revision);
     let mut input = ReportInput {
         title: result.title.clone(),
         intro: result.about.clone(),
         command: result.command.clone(),
-        facts: facts(std::slice::from_ref(&result), revision),
+        facts,
         experiments: vec![result],
         ..ReportInput::default()
     };
     let report = keep(store, &input)?;
-    Ok((input.experiments.remove(0), report))
+    Ok((input.experiments.remove(0), report, taken))
 }
 
 /// Writes statistics and report. Returns the path of the report.
@@ -45,8 +54,12 @@ pub fn finish(plan: &ExperimentPlan, store: &Store, revision: &str) -> Result<(E
 /// # Errors
 /// Returns an error if a file cannot be written.
 pub fn keep(store: &Store, input: &ReportInput) -> Result<PathBuf, LabError> {
-    let text = serde_json::to_string_pretty(input).expect("results have a JSON form") + "\n";
-    store.write(RESULTS, text.as_bytes())?;
+    store.write_with(RESULTS, |file| {
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        serde_json::to_writer_pretty(&mut file, input)?;
+        file.write_all(b"\n")?;
+        file.flush()
+    })?;
     store.write(REPORT, report::render(input).as_bytes())
 }
 

@@ -427,7 +427,7 @@ impl Metric {
 
     /// Returns the bounds of the value in a run. Equal bounds mean a known value; the upper one is infinite if the run
     /// ended too early.
-    fn bounds(&self, record: &RunRecord) -> Option<ConfidenceInterval> {
+    pub(crate) fn bounds(&self, record: &RunRecord) -> Option<ConfidenceInterval> {
         let run = &record.result;
         let exactly = |value: f64| [value; 2];
         match self.of {
@@ -544,20 +544,31 @@ pub(crate) fn known<'n>(
 impl Fold {
     /// Combines values given by their bounds.
     fn apply_bounds(self, values: impl Iterator<Item = ConfidenceInterval>) -> Option<ConfidenceInterval> {
-        let (low, high): (Vec<f64>, Vec<f64>) = values.map(|[low, high]| (low, high)).unzip();
-        Some([self.apply(low.into_iter())?, self.apply(high.into_iter())?])
+        let (mut count, mut all) = (0_u32, [self.start(); 2]);
+        for [low, high] in values {
+            count += 1;
+            all = [self.add(all[0], low), self.add(all[1], high)];
+        }
+        (count > 0).then(|| all.map(|value| if self == Fold::Mean { value / f64::from(count) } else { value }))
     }
 
     fn apply(self, values: impl Iterator<Item = f64>) -> Option<f64> {
-        let values: Vec<f64> = values.collect();
-        if values.is_empty() {
-            return None;
+        self.apply_bounds(values.map(|value| [value; 2])).map(|[value, _]| value)
+    }
+
+    fn start(self) -> f64 {
+        match self {
+            Fold::Mean | Fold::Sum => 0.0,
+            Fold::Min => f64::INFINITY,
+            Fold::Max => f64::NEG_INFINITY,
         }
-        Some(match self {
-            Fold::Mean => values.iter().sum::<f64>() / values.len() as f64,
-            Fold::Sum => values.iter().sum(),
-            Fold::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
-            Fold::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        })
+    }
+
+    fn add(self, all: f64, value: f64) -> f64 {
+        match self {
+            Fold::Mean | Fold::Sum => all + value,
+            Fold::Min => all.min(value),
+            Fold::Max => all.max(value),
+        }
     }
 }

@@ -9,9 +9,9 @@ use crate::drawing::Plain;
 use crate::error::LabError;
 use crate::experiment::ExperimentPlan;
 use crate::experiment::order::{Order, engine_of};
-use crate::store::{Damage, Records, RunRecord, Store, identity_of};
+use crate::store::{Damage, RUNS, Records, RunLine, RunRecord, Store, identity_of, key_hash};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<ExperimentPla
             help: "repeat the command that began it".into(),
         });
     };
-    match plan.unknown(runs) {
+    match plan.unknown(runs)? {
         0 => Ok(plan),
         n => Err(LabError::Usage {
             message: format!(
@@ -290,70 +290,73 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
         );
     };
     let plan = planned(folder, &order, Some(&identity), most)?;
-    let mut found = PartRecords::default();
     let mut damage = Vec::new();
+    let mut parts = Vec::new();
     for folder in folders {
         let part = Store::open(folder)?;
         damage.extend(part.damage().cloned());
-        found.take(folder, part, &plan)?;
+        parts.push(Part { folder, runs: part.into_records() });
     }
     let mut store = open(&plan, output)?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
     keep(&store, &PlanFile { parts: None, order })?;
-    let (missing, parts) = found.put(&plan, &mut store, one)?;
+    let (missing, parts) = put(&plan, &parts, &mut store, one)?;
     store.sync()?;
     let parts = one.map(|of| (parts.into_iter().collect(), of));
     Ok(Merged { plan, store, damage, missing, parts })
 }
 
-#[derive(Default)]
-struct PartRecords {
-    records: HashMap<String, (RunRecord, PathBuf)>,
+struct Part<'f> {
+    folder: &'f Path,
+    runs: Records,
 }
 
-impl PartRecords {
-    fn take(&mut self, folder: &Path, part: Store, plan: &ExperimentPlan) -> Result<(), LabError> {
-        for record in part.into_records() {
-            match self.records.get(&record.key) {
-                None => drop(self.records.insert(record.key.clone(), (record, folder.to_path_buf()))),
-                Some((known, other)) if !equal(known, &record) => return Err(differ(plan, &record.key, other, folder)),
+/// Writes the runs of the parts to a store. Returns the titles of the missing runs and the numbers of their parts, if
+/// the grid was divided into `of` parts.
+fn put(
+    plan: &ExperimentPlan,
+    parts: &[Part<'_>],
+    store: &mut Store,
+    of: Option<usize>,
+) -> Result<(Vec<String>, BTreeSet<usize>), LabError> {
+    let (mut missing, mut belong, mut batch) = (Vec::new(), BTreeSet::new(), Vec::new());
+    // A plan may have the same run more than once.
+    let mut seen = HashSet::new();
+    for (number, job) in plan.planned_jobs().enumerate() {
+        let job = job?;
+        if !seen.insert(key_hash(&job.key)) {
+            continue;
+        }
+        let mut known: Option<(RunRecord, &Path)> = None;
+        for part in parts {
+            let Some(record) = part.runs.get(&job.key)? else { continue };
+            match &known {
+                Some((first, other)) if !equal(first, &record) => {
+                    return Err(differ(&job.read()?.title, other, part.folder));
+                }
                 Some(_) => {}
+                None => known = Some((record, part.folder)),
             }
         }
-        Ok(())
-    }
-
-    /// Writes the records to a store. Returns the titles of the missing runs and the numbers of their parts.
-    fn put(
-        mut self,
-        plan: &ExperimentPlan,
-        store: &mut Store,
-        parts: Option<usize>,
-    ) -> Result<(Vec<String>, BTreeSet<usize>), LabError> {
-        let (mut missing, mut belong, mut batch) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut lacked = BTreeSet::new();
-        for (number, job) in plan.jobs().enumerate() {
-            let job = job?;
-            match (self.records.remove(&job.key), store.get(&job.key)) {
-                (Some((record, folder)), Some(known)) if !equal(&record, known) => {
-                    return Err(differ(plan, &job.key, &folder, store.folder()));
-                }
-                (_, Some(_)) => {}
-                (Some((record, _)), None) => batch.push(record),
-                // A plan may have the same run more than once.
-                (None, None) if batch.iter().any(|r: &RunRecord| r.key == job.key) || !lacked.insert(job.key) => {}
-                (None, None) => {
-                    missing.push(job.title);
-                    belong.extend(parts.map(|of| number % of + 1));
-                }
+        match (known, store.get(&job.key)?) {
+            (Some((record, folder)), Some(kept)) if !equal(&record, &kept) => {
+                return Err(differ(&job.read()?.title, folder, store.folder()));
             }
-            if batch.len() >= BATCH {
-                store.extend(batch.drain(..))?;
+            (_, Some(_)) => {}
+            (Some((record, _)), None) => batch.push(
+                RunLine::new(&record).map_err(|source| LabError::Write { path: store.folder().join(RUNS), source })?,
+            ),
+            (None, None) => {
+                missing.push(job.read()?.title);
+                belong.extend(of.map(|of| number % of + 1));
             }
         }
-        store.extend(batch)?;
-        Ok((missing, belong))
+        if batch.len() >= BATCH {
+            store.extend(batch.drain(..))?;
+        }
     }
+    store.extend(batch)?;
+    Ok((missing, belong))
 }
 
 /// Returns true if two records are equal apart from their wall-clock time.
@@ -367,8 +370,7 @@ pub fn equal(one: &RunRecord, other: &RunRecord) -> bool {
     text(one) == text(other)
 }
 
-fn differ(plan: &ExperimentPlan, key: &str, one: &Path, other: &Path) -> LabError {
-    let title = plan.jobs().flatten().find(|job| job.key == key).map_or_else(|| key.to_owned(), |job| job.title);
+fn differ(title: &str, one: &Path, other: &Path) -> LabError {
     LabError::Usage {
         message: format!("`{}` and `{}` have different results of {title}", one.display(), other.display()),
         help: "make both again, and report it if they differ again".into(),

@@ -12,6 +12,7 @@ mod page;
 mod panel;
 mod run;
 mod slots;
+mod subset;
 mod table;
 pub(crate) mod thin;
 mod verdict;
@@ -23,13 +24,11 @@ pub use verdict::verdict;
 use crate::disk;
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::folder::run::SingleRun;
-use crate::store::{RESULTS, RUNS_TABLE};
 use figure::MEASURED;
 use html::{escape, json, paragraphs, slug};
 use page::page;
 use panel::Drawing;
 use slots::{SeriesStyle, Slots, sample};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
@@ -48,7 +47,6 @@ pub fn write_run(path: &Path, run: &SingleRun) -> io::Result<()> {
 /// Renders the report. The report of a paper begins with its verdict, a picture and the recommendation for Linux; the
 /// claims follow, then its description and all its figures.
 pub fn render(input: &ReportInput) -> String {
-    let input = &*shown(input);
     let slots = Slots::new(input);
     let ids = ids(&input.experiments);
     let title = if input.title.is_empty() { "roughlink report" } else { &input.title };
@@ -71,41 +69,10 @@ pub fn render(input: &ReportInput) -> String {
         answer::answer(input) + &about
     };
     for (experiment, id) in input.experiments.iter().zip(&ids) {
-        main += &section(experiment, id, &slots);
+        main += &section(&subset::shown(experiment), id, &slots);
     }
     page(title, &heading, &main)
 }
-
-/// Returns the part of the input that a browser can show: the first [`MAX_CELLS`] cells of each experiment.
-fn shown(input: &ReportInput) -> Cow<'_, ReportInput> {
-    if input.experiments.iter().all(|experiment| experiment.cells.len() <= MAX_CELLS) {
-        return Cow::Borrowed(input);
-    }
-    let experiments = input.experiments.iter().map(|experiment| {
-        let mut short = experiment.shortened(MAX_CELLS);
-        if short.cells.len() < experiment.cells.len() {
-            short.about += &format!(
-                "\n\nThis report shows the first {} of {} values. `{RESULTS}` in the result folder has all values, and \
-                 `{RUNS_TABLE}` those of each run.",
-                short.cells.len(),
-                experiment.cells.len()
-            );
-        }
-        short
-    });
-    Cow::Owned(ReportInput {
-        title: input.title.clone(),
-        intro: input.intro.clone(),
-        command: input.command.clone(),
-        facts: input.facts.clone(),
-        experiments: experiments.collect(),
-        claims: input.claims.clone(),
-        summary: input.summary.clone(),
-    })
-}
-
-/// Maximum number of cells of an experiment in a report, which then has a few megabytes.
-const MAX_CELLS: usize = 10_000;
 
 /// Renders the first figure of a paper's report: the charts of its first metric, with a link into that `report`.
 fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String {

@@ -2,7 +2,7 @@
 
 use crate::error::LabError;
 use crate::experiment::plan::CellJob;
-use crate::store::{RunRecord, Store};
+use crate::store::{RUNS, RunLine, RunRecord, Store, key_hash};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Exceeded, Network, RunLimits, RunOptions};
@@ -294,10 +294,10 @@ pub fn run_by<'a, 'p>(
             && let Some(job) = jobs.next()
         {
             let job = job?.into();
-            if !seen.insert(job.key.clone()) {
+            if !seen.insert(key_hash(&job.key)) {
                 continue;
             }
-            if store.get(&job.key).is_some() {
+            if store.contains(&job.key) {
                 progress.kept += 1;
                 progress.done += 1;
             } else {
@@ -396,7 +396,8 @@ fn run_batch(
             scope.spawn(move || {
                 while !stop.is_requested() && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let outcome = catch_unwind(AssertUnwindSafe(|| attempt(executor, job, stop, repeated)));
+                    let line = || attempt(executor, job, stop, repeated).map(|record| RunLine::new(&record));
+                    let outcome = catch_unwind(AssertUnwindSafe(line));
                     if matches!(outcome, Ok(Err(Failed::Exceeded(Exceeded::Stopped { .. })))) {
                         return;
                     }
@@ -412,12 +413,12 @@ fn run_batch(
             progress.repeated = repeated.load(Ordering::Relaxed);
             match received {
                 Ok(first) => {
-                    let mut records = Vec::new();
+                    let mut lines = Vec::new();
                     for (job, outcome) in std::iter::once(first).chain(results.try_iter()) {
                         progress.done += 1;
                         progress.spent += job.cost();
                         match outcome {
-                            Ok(Ok(record)) => records.push(record),
+                            Ok(Ok(line)) => lines.push(line),
                             Ok(Err(Failed::Exceeded(limit))) => faults.exceeded.push((job.title.clone(), limit)),
                             Ok(Err(Failed::Machine(why) | Failed::Late(why))) => {
                                 faults.not_done.push((job.title.clone(), why))
@@ -425,7 +426,10 @@ fn run_batch(
                             Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                         }
                     }
-                    if let Err(e) = store.extend(records) {
+                    let path = || store.folder().join(RUNS);
+                    let lines = lines.into_iter().collect::<Result<Vec<_>, _>>();
+                    let lines = lines.map_err(|source| LabError::Write { path: path(), source });
+                    if let Err(e) = lines.and_then(|lines| store.extend(lines)) {
                         give_up.store(true, Ordering::Relaxed);
                         faults.store.get_or_insert(e);
                     }

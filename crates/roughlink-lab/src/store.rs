@@ -14,16 +14,16 @@ mod lines;
 #[cfg(test)]
 mod tests;
 
-pub use lines::{Damage, line, records};
+pub(crate) use lines::key_hash;
+pub use lines::{Damage, RunLine, line, records};
 
 use crate::disk::{self, EntryKind, OpenFolder, OutputFile};
 use crate::error::LabError;
 use crate::experiment::identity::Identity;
 use crate::watch::Watched;
-use lines::{HEADER, StoreContent, foreign};
+use lines::{HEADER, LinePlace, LinePlaces, StoreContent, foreign};
 use roughlink_core::metrics::RunResult;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -44,9 +44,13 @@ pub struct RunRecord {
     pub watched: Option<Watched>,
 }
 
-/// Finished runs.
-#[derive(Debug, Default)]
-pub struct Records(HashMap<String, RunRecord>);
+/// Finished runs in a file. Only their places are in memory: a run has some kilobytes, and a sweep up to a million runs.
+#[derive(Debug)]
+pub struct Records {
+    file: fs::File,
+    path: PathBuf,
+    lines: LinePlaces,
+}
 
 impl Records {
     /// Reads the store in `folder` without locking or changing it. Another process may be using it.
@@ -55,35 +59,48 @@ impl Records {
     /// Returns an error if the store cannot be read or the folder has none.
     pub fn read(folder: &Path) -> Result<Records, LabError> {
         let path = folder.join(RUNS);
-        let found = disk::reader(&path).and_then(|file| StoreContent::read(&file));
-        let found = found.map_err(|source| LabError::Read { path, source })?.ok_or_else(|| foreign(folder, RUNS))?;
-        Ok(found.records.into_iter().collect())
+        let found = disk::reader(&path).and_then(|file| Ok((StoreContent::read(&file)?, file)));
+        match found {
+            Err(source) => Err(LabError::Read { path, source }),
+            Ok((None, _)) => Err(foreign(folder, RUNS)),
+            Ok((Some(found), file)) => Ok(Records { file, path, lines: found.lines }),
+        }
     }
 
-    /// Returns the finished run with this key.
-    pub fn get(&self, key: &str) -> Option<&RunRecord> {
-        self.0.get(key)
+    /// Returns true if the run with this key is finished.
+    pub fn contains(&self, key: &str) -> bool {
+        self.lines.contains_key(&key_hash(key))
     }
 
-    /// Returns the keys of the runs, in any order.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// Reads the finished run with this key; `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if its line cannot be read or has changed.
+    pub fn get(&self, key: &str) -> Result<Option<RunRecord>, LabError> {
+        let Some(place) = self.lines.get(&key_hash(key)) else { return Ok(None) };
+        let record = lines::record_at(&self.file, *place);
+        let record = record.map_err(|source| LabError::Read { path: self.path.clone(), source })?;
+        Ok(Some(record).filter(|record| record.key == key))
+    }
+
+    /// Reads the keys of the runs, in any order.
+    ///
+    /// # Errors
+    /// Returns an error if a line cannot be read or has changed.
+    pub fn keys(&self) -> Result<Vec<String>, LabError> {
+        let key = |place: &LinePlace| Ok(lines::record_at(&self.file, *place)?.key);
+        let keys: io::Result<Vec<String>> = self.lines.values().map(key).collect();
+        keys.map_err(|source| LabError::Read { path: self.path.clone(), source })
     }
 
     /// Returns the number of runs.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.lines.len()
     }
 
     /// Returns true if there are no runs.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromIterator<RunRecord> for Records {
-    fn from_iter<I: IntoIterator<Item = RunRecord>>(runs: I) -> Self {
-        Records(runs.into_iter().map(|record| (record.key.clone(), record)).collect())
+        self.lines.is_empty()
     }
 }
 
@@ -127,7 +144,7 @@ impl Store {
         }
         let unreadable = |source| LabError::Read { path: folder.join(RUNS), source };
         let content = StoreContent::read(file.reader()).map_err(unreadable)?;
-        let Some(found) = content else { return Err(foreign(folder, RUNS)) };
+        let Some(mut found) = content else { return Err(foreign(folder, RUNS)) };
         name_process(&dir).map_err(failed(LOCK))?;
         let damage = found.damage(folder.join(RUNS), folder.join(DAMAGED));
         if damage.is_some() {
@@ -142,11 +159,13 @@ impl Store {
             if !file.lock().map_err(failed(RUNS))? {
                 return Err(in_use(&dir));
             }
+            found.lines = StoreContent::read(file.reader()).map_err(unreadable)?.unwrap_or_default().lines;
         } else if found.end < file.size().map_err(unreadable)? {
             file.cut(found.end).map_err(failed(RUNS))?;
         }
         let end = file.size().map_err(unreadable)?;
-        let records = found.records.into_iter().collect();
+        let copy = file.reader().try_clone().map_err(unreadable)?;
+        let records = Records { file: copy, path: folder.join(RUNS), lines: found.lines };
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
@@ -205,14 +224,22 @@ impl Store {
         self.damage.as_ref()
     }
 
-    /// Returns the finished run with this key.
-    pub fn get(&self, key: &str) -> Option<&RunRecord> {
+    /// Returns true if the run with this key is finished.
+    pub fn contains(&self, key: &str) -> bool {
+        self.records.contains(key)
+    }
+
+    /// Reads the finished run with this key; `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Records::get`].
+    pub fn get(&self, key: &str) -> Result<Option<RunRecord>, LabError> {
         self.records.get(key)
     }
 
     /// Closes the store and returns its finished runs.
-    pub fn into_records(self) -> impl Iterator<Item = RunRecord> {
-        self.records.0.into_values()
+    pub fn into_records(self) -> Records {
+        self.records
     }
 
     /// Returns the number of finished runs.
@@ -227,19 +254,20 @@ impl Store {
 
     /// Adds a finished run. If it cannot be written, the file is left as it was, and the write is repeated by the next
     /// call and by [`Store::sync`].
-    pub fn append(&mut self, record: RunRecord) -> Result<(), LabError> {
-        self.extend([record])
+    pub fn append(&mut self, record: &RunRecord) -> Result<(), LabError> {
+        let line = RunLine::new(record).map_err(|source| LabError::Write { path: self.path(), source })?;
+        self.extend([line])
     }
 
     /// Adds finished runs with one write.
     ///
     /// # Errors
     /// Returns the errors of [`Store::append`].
-    pub fn extend(&mut self, records: impl IntoIterator<Item = RunRecord>) -> Result<(), LabError> {
-        for record in records {
-            let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
-            self.unwritten.extend_from_slice(&line);
-            self.records.0.insert(record.key.clone(), record);
+    pub fn extend(&mut self, lines: impl IntoIterator<Item = RunLine>) -> Result<(), LabError> {
+        for line in lines {
+            let place = LinePlace::new(self.end + self.unwritten.len() as u64, line.text.len());
+            self.unwritten.extend_from_slice(&line.text);
+            self.records.lines.insert(line.key, place);
         }
         self.flush()
     }
@@ -273,8 +301,17 @@ impl Store {
 
     /// Writes another file of the result folder atomically.
     pub fn write(&self, name: &str, text: &[u8]) -> Result<PathBuf, LabError> {
+        self.write_with(name, |file| file.write_all(text))
+    }
+
+    /// Writes another file of the result folder atomically, with the content that `write` writes.
+    pub(crate) fn write_with(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
+    ) -> Result<PathBuf, LabError> {
         let path = self.folder().join(name);
-        match self.folder.replace(name, text) {
+        match self.folder.replace_with(name, write) {
             Ok(_) => Ok(path),
             Err(source) => Err(LabError::Write { path, source }),
         }

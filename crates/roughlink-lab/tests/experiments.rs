@@ -37,7 +37,7 @@ fn kernel_runs_are_planned_separately() {
     let release = roughlink_lab::runner::kernel_release();
     assert!(keys(&kernel).iter().all(|key| key.ends_with(&format!("-{release}"))), "{release}");
     let folder = tempfile::tempdir().unwrap();
-    let result = simulated.result_beside(&kernel, &Store::open(folder.path()).unwrap());
+    let result = simulated.result_beside(&kernel, &Store::open(folder.path()).unwrap()).unwrap();
     assert_eq!(result.stacks, ["ns3-3.27", "linux", "kernel"]);
     assert_eq!(result.cells.iter().filter(|c| c.stack == "kernel").count(), 81);
     assert!(result.cells.iter().filter(|c| c.stack == "kernel").all(|c| !c.deterministic), "also without losses");
@@ -248,7 +248,7 @@ fn results_name_a_stack_set_by_a_value() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
-    let result = ExperimentPlan::new(read("others")).unwrap().result(&store);
+    let result = ExperimentPlan::new(read("others")).unwrap().result(&store).unwrap();
     let on = |cc: &str| result.cells.iter().find(|c| c.axes["variant"] == cc).unwrap().real_stack();
     assert_eq!([on("sctp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
@@ -257,7 +257,7 @@ fn results_name_a_stack_set_by_a_value() {
     // If an override sets the stack of all runs, the results have its name.
     let mut experiment = read("table2");
     experiment.set("tcp.stack", "linux").unwrap();
-    let result = ExperimentPlan::new(experiment).unwrap().result(&store);
+    let result = ExperimentPlan::new(experiment).unwrap().result(&store).unwrap();
     assert_eq!(result.stacks, ["linux"]);
     assert!(result.cells.iter().all(|c| c.stack == "linux" && c.ran_on.is_empty()));
 }

@@ -107,10 +107,13 @@ fn merged_parts_equal_the_whole() {
     let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     merged.complete().unwrap();
     assert_eq!(merged.store.len(), 9);
-    assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
+    assert_eq!(merged.plan.result(&merged.store).unwrap(), plan.result(&alone).unwrap());
     for job in plan.jobs() {
         let key = job.unwrap().key;
-        assert!(roughlink_lab::part::equal(alone.get(&key).unwrap(), merged.store.get(&key).unwrap()));
+        assert!(roughlink_lab::part::equal(
+            &alone.get(&key).unwrap().unwrap(),
+            &merged.store.get(&key).unwrap().unwrap()
+        ));
     }
 }
 
@@ -141,7 +144,7 @@ fn unfinished_folders_can_be_read() {
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
     let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.identity().to_string(), read.runs(), records.len()), (plan.identity().to_string(), 6, 3));
-    let (result, again) = (plan.result(&busy), read.result(&records));
+    let (result, again) = (plan.result(&busy).unwrap(), read.result(&records).unwrap());
     assert_eq!(again, result);
     assert_eq!(again.cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [1, 1, 1]);
     assert!(folder::read(&path).is_err(), "there is nothing to report yet");
@@ -152,7 +155,7 @@ fn unfinished_folders_can_be_read() {
 fn sweep_continued_with_more_replicas_is_unfinished() {
     let root = tempfile::tempdir().unwrap();
     let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
-    folder::finish(&few, &run_all(&few, &path), "test").unwrap();
+    folder::finish(&few, &run_all(&few, &path), "test", drop).unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Grid);
     // Repeating the sweep with the same replicas loses nothing.
     drop(run_all(&few, &path));
@@ -165,7 +168,7 @@ fn sweep_continued_with_more_replicas_is_unfinished() {
     assert_eq!(folder::kind(&path).unwrap(), folder::FolderKind::Unfinished);
     let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 4));
-    assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
+    assert_eq!(read.result(&records).unwrap().cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
     // A folder with results of a paper does not change.
     let paper = root.path().join("paper");
     drop(Store::open(&paper).unwrap());
@@ -188,7 +191,7 @@ fn sweep_is_extended_in_its_folder() {
         part::describe(plan, &store)?;
         let mut kept = 0;
         runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |p| kept = p.kept)?;
-        Ok::<_, LabError>((kept, folder::finish(plan, &store, "test")?.0))
+        Ok::<_, LabError>((kept, folder::finish(plan, &store, "test", drop)?.0))
     };
     let root = tempfile::tempdir().unwrap();
     let (path, fresh) = (root.path().join("out"), root.path().join("fresh"));
@@ -270,7 +273,7 @@ fn files_read_during_the_sweep_are_described_at_its_end() {
     description.renew(&plan, &store).unwrap();
     let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (1002, 2));
-    assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
+    assert_eq!(read.result(&records).unwrap().cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
 }
 
 /// A folder may come from another user, so its plan is checked.
@@ -328,14 +331,14 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     // Records with another wall-clock time are equal, those with another result differ; both have valid checksums.
     let mut store = Store::open(&parts[1]).unwrap();
     let key = plan.jobs().next().unwrap().unwrap().key;
-    let mut record = store.get(&key).unwrap().clone();
+    let mut record = store.get(&key).unwrap().unwrap();
     record.result.wall_s += 1.0;
-    store.append(record.clone()).unwrap();
+    store.append(&record).unwrap();
     drop(store);
     merge(&parts, &dir.path().join("same"), MAX_RUNS).unwrap().complete().unwrap();
     let mut store = Store::open(&parts[1]).unwrap();
     record.result.events += 1;
-    store.append(record).unwrap();
+    store.append(&record).unwrap();
     drop(store);
     let said = refused(&parts, &dir.path().join("merged"));
     assert!(said.contains("have different results of sweep-v2g-one-car newreno replica 0"), "{said}");
@@ -365,7 +368,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     fs::remove_dir_all(&home).unwrap(); // as on another machine
     let merged = merge(&parts, &dir.path().join("merged"), MAX_RUNS).unwrap();
     merged.complete().unwrap();
-    assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
+    assert_eq!(merged.plan.result(&merged.store).unwrap(), plan.result(&alone).unwrap());
     let text = fs::read_to_string(parts[0].join(DESCRIPTION)).unwrap();
     assert!(text.contains("0.4,1"), "{text}");
 }

@@ -2,6 +2,7 @@
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
+use roughlink_lab::experiment::table::write;
 use roughlink_lab::experiment::{ExperimentPlan, file};
 use roughlink_lab::library::ScenarioText;
 use roughlink_lab::metric::Metric;
@@ -43,7 +44,7 @@ fn table(text: String) -> (SerializedFileReader<std::fs::File>, ExperimentPlan, 
     let mut store = Store::open(folder.path()).unwrap();
     runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();
     let path = folder.path().join("runs.parquet");
-    std::fs::write(&path, plan.table(&store).unwrap()).unwrap();
+    write(&plan.columns(&store).unwrap(), std::fs::File::create(&path).unwrap()).unwrap();
     let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
     (reader, plan, store)
 }
@@ -88,7 +89,7 @@ fn rows_are_runs_and_columns_are_keys_and_metrics() {
     );
     assert!(!last.contains_key("size.number"), "not all of its values are numbers");
     // All metrics that have values, requested or not, agree with the cells.
-    let result = plan.result(&store);
+    let result = plan.result(&store).unwrap();
     let cell = result.cells.iter().rfind(|c| c.metric == "throughput_mbps").unwrap();
     assert_eq!(last["throughput_mbps"], Field::Double(cell.samples[1]));
     assert!(last.contains_key("rtt_mean_ms@download") && last.contains_key("retransmits"));

@@ -36,8 +36,8 @@ fn measured(metrics: &[&str]) -> (ExperimentPlan, RunRecord) {
     let mut store = Store::open(folder.path()).unwrap();
     let jobs: Vec<Job> = plan.jobs().map(Result::unwrap).collect();
     run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    let record = store.get(&jobs[0].key).unwrap().clone();
-    let result = plan.result(&store);
+    let record = store.get(&jobs[0].key).unwrap().unwrap();
+    let result = plan.result(&store).unwrap();
     // Each flow has a curve of its throughput, and the total is their sum. Without calls there are no delays.
     let curve = |flow: &str, metric: &str| {
         result.curves.iter().find(|c| c.axes["flow"] == flow && c.metric == metric).map(|c| c.y.clone())

@@ -15,7 +15,7 @@ use roughlink_lab::experiment::grid::{
     Grid, choices as choices_of, rows as rows_of, sweep as plan_of, values as values_of,
 };
 use roughlink_lab::experiment::result::{Cell, ReportInput};
-use roughlink_lab::experiment::table::CellValues;
+use roughlink_lab::experiment::table::{CellValues, TableColumn};
 use roughlink_lab::folder;
 use roughlink_lab::kernel;
 use roughlink_lab::library::ScenarioText;
@@ -23,7 +23,7 @@ use roughlink_lab::metric;
 use roughlink_lab::part::{self, Description, GridPart};
 use roughlink_lab::runner::{self, GridEnd, Job, Stop};
 use roughlink_lab::statistics::{self, ConfidenceInterval};
-use roughlink_lab::store::{Records, Store, folder_of, identity_of};
+use roughlink_lab::store::{Store, folder_of, identity_of};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,10 @@ impl PyPlan {
                 described?;
                 match part {
                     None => outcome(&plan, &store),
-                    Some(_) => Ok((folder.clone(), json(&plan.result(&store)), table(&plan, &store))),
+                    Some(_) => {
+                        let (result, columns) = plan.result_and_columns(&store)?;
+                        Ok((folder.clone(), json(&result), table(columns)))
+                    }
                 }
             })
         })
@@ -165,12 +168,11 @@ fn check_versions(job: &Job, versioned: &[(String, Py<PyAny>)]) -> Result<(), La
 
 /// Writes and returns the results of a plan whose runs are all in the store.
 pub(crate) fn outcome(plan: &ExperimentPlan, store: &Store) -> Result<GridResults, FailureReason> {
-    let (result, _) = folder::finish(plan, store, runner::ENGINE)?;
-    Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
+    let (result, _, table) = folder::finish(plan, store, runner::ENGINE, table)?;
+    Ok((store.folder().to_path_buf(), json(&result), table))
 }
 
-fn table(plan: &ExperimentPlan, runs: &impl AsRef<Records>) -> PyTable {
-    let columns = plan.columns(runs);
+fn table(columns: Vec<TableColumn>) -> PyTable {
     PyTable::from_columns(
         columns
             .iter()
@@ -181,7 +183,7 @@ fn table(plan: &ExperimentPlan, runs: &impl AsRef<Records>) -> PyTable {
                 values: match &column.values {
                     CellValues::Words(v) => words(v.iter().map(|word| Some(&**word))),
                     CellValues::Whole(v) => Arc::new(Int64Array::from(v.clone())),
-                    CellValues::Real(v) => reals(v.iter().copied()),
+                    CellValues::Real(v) => reals(v.iter().map(|x| Some(*x).filter(|x| !x.is_nan()))),
                 },
             })
             .collect(),
@@ -336,7 +338,7 @@ pub(crate) fn measure(
                 let help = e.help().map_or_else(String::new, |help| format!("; {help}"));
                 PyKeyError::new_err(format!("{metric} was not measured: {e}{help}"))
             })?;
-            Ok(json(&plan.result(&records)))
+            Ok(json(&plan.result(&records)?))
         })
     })
 }
@@ -381,8 +383,9 @@ pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) ->
         }
         folder::FolderKind::Unfinished => {
             let (plan, records) = folder::unfinished(&folder, max_runs)?;
-            let input = ReportInput { experiments: vec![plan.result(&records)], ..ReportInput::default() };
-            Ok(PyFolder::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
+            let (result, columns) = plan.result_and_columns(&records)?;
+            let input = ReportInput { experiments: vec![result], ..ReportInput::default() };
+            Ok(PyFolder::Grid((json(&input), Some(table(columns)), Some(plan.runs()))))
         }
     };
     py.detach(|| guarded(read))

@@ -15,7 +15,7 @@ use roughlink_lab::experiment::ExperimentPlan;
 use roughlink_lab::experiment::order::Order;
 use roughlink_lab::part::Description;
 use roughlink_lab::runner::{ENGINE, Job, one};
-use roughlink_lab::store::{Store, line, records};
+use roughlink_lab::store::{RunLine, Store, line, records};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -90,7 +90,7 @@ impl Work {
                     if !state.seen.insert(job.key.clone()) {
                         continue;
                     }
-                    if state.store()?.get(&job.key).is_some() {
+                    if state.store()?.contains(&job.key) {
                         state.kept += 1;
                         state.done += 1;
                         continue;
@@ -135,7 +135,7 @@ impl Work {
                 let state = &mut *guard;
                 let mut new = Vec::new();
                 for record in records(&lines).ok_or_else(damaged)? {
-                    if state.store()?.get(&record.key).is_some() {
+                    if state.store()?.contains(&record.key) {
                         continue;
                     }
                     let Some(cost) = state.given.remove(&record.key) else {
@@ -147,7 +147,7 @@ impl Work {
                     };
                     state.spent += cost;
                     state.done += 1;
-                    new.push(record);
+                    new.push(RunLine::new(&record).map_err(|e| usage(&e, "repeat the sweep"))?);
                 }
                 // Include the files that the scenarios of these runs have read.
                 let WorkerState { store, description, .. } = state;

@@ -12,7 +12,7 @@ pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
     // Reported even with `--quiet`: a disk that changes data is serious.
     merged.damage.iter().chain(merged.store.damage()).for_each(|damage| print_stderr(&damage.to_string()));
     merged.complete()?;
-    let (result, report) = folder::finish(&merged.plan, &merged.store, super::REVISION)?;
+    let (result, report, ()) = folder::finish(&merged.plan, &merged.store, super::REVISION, drop)?;
     super::reported(&report, args.form.quiet);
     if args.form.json {
         return print_json(&result);

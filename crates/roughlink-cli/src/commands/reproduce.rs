@@ -135,7 +135,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
         work_by(&*executor, on_kernel.iter().flat_map(|p| p.planned_jobs()), &mut store, &args.grid)?;
     }
     drop(executor); // unregisters its algorithms
-    let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
+    let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect::<Result<_, LabError>>()?;
     let claims = paper.claims(&experiments)?;
     let mut summary = paper.summary.clone();
     if !args.set.is_empty() {
@@ -183,7 +183,7 @@ struct Plans {
 }
 
 impl Plans {
-    fn result(&self, store: &Store) -> ExperimentResult {
+    fn result(&self, store: &Store) -> Result<ExperimentResult, LabError> {
         match &self.on_kernel {
             None => self.simulated.result(store),
             Some(kernel) => self.simulated.result_beside(kernel, store),

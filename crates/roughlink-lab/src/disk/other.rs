@@ -2,8 +2,9 @@
 
 use super::{Access, EntryKind, refused};
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 pub(super) type Handle = PathBuf;
 
@@ -50,6 +51,15 @@ pub(super) fn file(folder: &Handle, name: &str, access: Access) -> io::Result<Fi
     let mut how = OpenOptions::new();
     how.read(true).append(access != Access::Read);
     how.create(access == Access::Append).create_new(access == Access::New).open(path)
+}
+
+pub(super) fn read_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    // Threads share the position of a file.
+    static READING: Mutex<()> = Mutex::new(());
+    let _reading = READING.lock();
+    let mut file = file;
+    file.seek(SeekFrom::Start(start))?;
+    file.read_exact(bytes)
 }
 
 pub(super) fn rename(folder: &Handle, from: &str, there: &Handle, to: &str) -> io::Result<()> {

@@ -4,7 +4,7 @@ use super::{Access, EntryKind};
 use rustix::fs::{self as posix, AtFlags, FileType, Mode, OFlags};
 use std::fs::{File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 pub(super) type Handle = File;
@@ -50,6 +50,10 @@ pub(super) fn file(folder: &Handle, name: &str, access: Access) -> io::Result<Fi
     // Non-blocking, because opening a FIFO would wait for its other end.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(posix::openat(folder, name, how, Mode::from_raw_mode(0o666))?.into())
+}
+
+pub(super) fn read_at(file: &File, bytes: &mut [u8], start: u64) -> io::Result<()> {
+    file.read_exact_at(bytes, start)
 }
 
 pub(super) fn rename(folder: &Handle, from: &str, there: &Handle, to: &str) -> io::Result<()> {

@@ -18,7 +18,7 @@
 //! let folder = tempfile::tempdir().unwrap();
 //! let mut store = part::open(&plan, folder.path())?;
 //! runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {})?;
-//! let result = plan.result(&store);
+//! let result = plan.result(&store)?;
 //! assert_eq!(result.cells[1].axes["tcp.cc"], "cubic");
 //! assert!(result.cells[1].measured.is_some_and(|mbit_s| mbit_s > 0.0));
 //! # Ok::<(), roughlink_lab::error::LabError>(())
@@ -264,17 +264,19 @@ impl ExperimentPlan {
 
     /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other
     /// engines belong to no cell and are not counted.
-    pub(crate) fn unknown(&self, runs: &Records) -> usize {
+    pub(crate) fn unknown(&self, runs: &Records) -> Result<usize, LabError> {
+        if self.all().count() == self.cells() {
+            return Ok(0);
+        }
         let engine = engine_of(self.is_on_kernel());
-        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(&engine)).collect();
-        let mut cells = 0;
+        let keys = runs.keys()?;
+        let mut own: HashSet<&str> = keys.iter().map(String::as_str).filter(|key| key.ends_with(&engine)).collect();
         for cell in self.all() {
-            cells += 1;
             for replica in 0..self.experiment.replicas {
                 own.remove(&*self.key(&cell, replica));
             }
         }
-        if cells < self.cells() { own.len() } else { 0 }
+        Ok(own.len())
     }
 }
 

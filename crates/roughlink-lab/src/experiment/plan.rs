@@ -6,19 +6,15 @@
 //! in such a cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
-use super::order::{GridKind, MAX_RUNS, Order};
-use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank, real_stack};
-use super::{Axis, Experiment, KERNEL, Point, quantity};
+use super::order::{MAX_RUNS, Order};
+use super::{Axis, Experiment, KERNEL, Point};
 use crate::error::LabError;
 use crate::library::{CellTemplate, Overrides, Parsed, ScenarioText};
 use crate::metric::{self, Metric, known};
-use crate::runner::{Job, PlannedJob, carrier, kernel_release, key};
-use crate::statistics::{ConfidenceInterval, LEVEL, bounds, quantile, spearman, summary, wilson};
-use crate::store::{Records, RunRecord};
-use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
+use crate::runner::{Job, PlannedJob, carrier, key};
+use crate::watch::TOTAL;
 use roughlink_core::net::{RunLimits, routing};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::units::Time;
 use roughlink_scenario::Warning;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -38,7 +34,7 @@ pub struct ExperimentPlan {
     /// Flow kinds in the scenarios that were read before any run.
     kinds: BTreeSet<&'static str>,
     /// TCP stacks of these flows.
-    stacks: BTreeSet<&'static str>,
+    pub(super) stacks: BTreeSet<&'static str>,
     /// Texts of the files that the scenarios have read, by scenario name and file name.
     pub(super) files: Mutex<BTreeMap<(String, String), String>>,
     templates: Mutex<HashMap<TemplateKey, Option<Arc<CellTemplate>>>>,
@@ -59,12 +55,6 @@ pub(super) struct Planned {
     pub(super) at: Vec<String>,
     pub(super) labels: Vec<String>,
     fingerprint: u128,
-}
-
-impl Planned {
-    pub(super) fn real_stack(&self) -> &str {
-        real_stack(&self.stack, &self.ran_on)
-    }
 }
 
 /// A cell with its scenario, which is read when it is needed.
@@ -172,7 +162,7 @@ impl ExperimentPlan {
     }
 
     /// Returns the numbers of the axis values of cell `i`.
-    fn places(&self, i: usize) -> Vec<usize> {
+    pub(super) fn places(&self, i: usize) -> Vec<usize> {
         let counts: Vec<usize> = self.experiment.axes.iter().map(|a| a.points.len()).collect();
         unravel(i % self.combinations(), &counts)
     }
@@ -182,9 +172,14 @@ impl ExperimentPlan {
         let (points, stack) = (self.points(i), &self.experiment.stacks[i / self.combinations()]);
         let at = points.iter().map(|(_, p)| p.value.clone()).collect();
         let labels = points.iter().map(|(_, p)| label(p)).collect();
-        let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
-        let ran_on = ran_on.unwrap_or_default().to_owned();
+        let ran_on = Some(self.stack_of(i)).filter(|own| *own != stack.name).unwrap_or_default().to_owned();
         Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint }
+    }
+
+    /// Returns the stack on which cell `i` actually runs.
+    pub(super) fn stack_of(&self, i: usize) -> &str {
+        let own = self.points(i).into_iter().rev().find_map(|(_, point)| own_stack(point));
+        own.unwrap_or(&self.experiment.stacks[i / self.combinations()].name)
     }
 
     fn source(&self, i: usize) -> Result<CellSource<'_>, LabError> {
@@ -296,9 +291,14 @@ impl ExperimentPlan {
         Ok(Arc::clone(known.insert(Arc::new(parsed.scenario))))
     }
 
-    /// Returns all cells, for their results, without those that cannot be identified.
+    /// Returns cell `i` for its results; `None` if it cannot be identified.
+    pub(super) fn planned(&self, i: usize) -> Option<Planned> {
+        Some(self.cell(i).ok()?.planned.clone())
+    }
+
+    /// Returns all cells, without those that cannot be identified.
     pub(super) fn all(&self) -> impl Iterator<Item = Planned> {
-        (0..self.cells()).filter_map(|i| self.cell(i).ok().map(|cell| cell.planned.clone()))
+        (0..self.cells()).filter_map(|i| self.planned(i))
     }
 
     /// Returns the runs of the plan with their scenarios; each is planned when the iterator reaches it.
@@ -374,205 +374,6 @@ impl ExperimentPlan {
             false => simulated,
         }
     }
-
-    /// Computes cells and statistics of finished runs; missing runs reduce the number of replicas.
-    pub fn result(&self, runs: &impl AsRef<Records>) -> ExperimentResult {
-        let runs = runs.as_ref();
-        let e = &self.experiment;
-        let mut result = ExperimentResult {
-            experiment: e.id.clone(),
-            title: e.title.clone(),
-            place: e.place.clone(),
-            about: e.about.clone(),
-            command: e.command.clone(),
-            scenario: e.scenario.as_ref().map(|s| s.stem().to_owned()).unwrap_or_default(),
-            quick: e.quick,
-            stacks: e.stacks.iter().map(|s| s.name.clone()).collect(),
-            scenario_stacks: self.scenario_stacks(),
-            axes: e.axes.iter().map(axis).collect(),
-            metrics: e.metrics.iter().map(|m| m.describe()).collect(),
-            figure: e.figure.clone(),
-            ..Default::default()
-        };
-        if let Some(function) = &e.function {
-            (result.curves, result.metrics) = function.curves();
-            return result;
-        }
-        for cell in self.all() {
-            let records: Vec<&RunRecord> = (0..e.replicas).filter_map(|r| runs.get(&self.key(&cell, r))).collect();
-            self.measure(&cell, &records, &mut result);
-        }
-        if let Some(watch) = &e.watch {
-            let all = if watch.flows.is_empty() { CURVES } else { FLOW_CURVES };
-            let known = all.iter().filter(|q| watch.curves.iter().any(|c| c == q.name));
-            result.metrics.extend(known.map(|q| MetricResult {
-                name: q.name.into(),
-                label: q.label.into(),
-                unit: q.unit.into(),
-            }));
-        }
-        result.ranks = self.ranks(&result);
-        if matches!(&self.order, Some(Order { kind: GridKind::Compare { .. }, .. })) {
-            let first = |cell: &Cell| result.cells.iter().find(|c| c.metric == cell.metric);
-            let others = result.cells.iter().filter_map(|cell| Some((cell, first(cell)?)));
-            let others = others.filter(|(cell, first)| !std::ptr::eq(*cell, *first));
-            result.compared = others.filter_map(|(cell, first)| Compared::new(cell, first)).collect();
-        }
-        result
-    }
-
-    /// Returns the TCP stacks of a user's scenarios; empty if the experiment names its stacks.
-    fn scenario_stacks(&self) -> Vec<String> {
-        let named = self.experiment.stacks.iter().any(|s| !s.name.is_empty());
-        if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
-    }
-
-    /// Like [`ExperimentPlan::result`], with `kernel`, the plan of [`Experiment::on_kernel`], as one more stack.
-    pub fn result_beside(&self, kernel: &ExperimentPlan, runs: &impl AsRef<Records>) -> ExperimentResult {
-        let (e, own) = (&self.experiment, &kernel.experiment);
-        let mut how = vec![match own.replicas {
-            1 => "one run of each cell".to_owned(),
-            n => format!("{n} runs of each cell"),
-        }];
-        // The last value of a key applies.
-        let last = |set: &Overrides| set.iter().cloned().collect::<BTreeMap<String, String>>();
-        let others = last(&e.set);
-        let differ = last(&own.set).into_iter().filter(|(key, value)| others.get(key) != Some(value));
-        how.extend(differ.map(|(key, value)| format!("{key} = {value}")));
-        for (axis, all) in own.axes.iter().zip(&e.axes).filter(|(axis, all)| axis.points.len() < all.points.len()) {
-            let labels: Vec<&str> = axis.points.iter().map(|p| p.label.as_str()).collect();
-            how.push(format!(
-                "{} of {} values of `{}`: {}",
-                labels.len(),
-                all.points.len(),
-                all.label,
-                labels.join(", ")
-            ));
-        }
-        let remarks = format!(
-            "On `{KERNEL}`, TCP of Linux {} carried the transfers in real time: {}.",
-            kernel_release(),
-            how.join("; ")
-        );
-        let mut result = self.result(runs);
-        result.add(kernel.result(runs), &remarks);
-        result
-    }
-
-    fn axes(&self, cell: &Planned) -> BTreeMap<String, String> {
-        self.experiment.axes.iter().map(|a| a.name.clone()).zip(cell.at.iter().cloned()).collect()
-    }
-
-    fn measure(&self, cell: &Planned, records: &[&RunRecord], result: &mut ExperimentResult) {
-        let e = &self.experiment;
-        let axes = self.axes(cell);
-        for metric in &e.metrics {
-            let numbered = |of: fn(&Metric, &RunRecord) -> Option<f64>| -> (Vec<u32>, Vec<f64>) {
-                records.iter().filter_map(|r| Some((r.result.replica, of(metric, r)?))).unzip()
-            };
-            let (numbers, samples) = numbered(Metric::value);
-            let (bounded, at_least) = numbered(Metric::at_least);
-            let numbers = [numbers, bounded].concat();
-            let in_order = numbers.iter().zip(0..).all(|(number, i)| *number == i);
-            // The mean of the runs that reached a value is too small, so use the median of all.
-            let statistic = metric.quantile().or((!at_least.is_empty()).then_some(0.5));
-            let mean = summary(&samples).filter(|_| statistic.is_none());
-            let deterministic = !records.is_empty() && records.iter().all(|r| r.deterministic);
-            let spread = mean.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
-            let share = metric.is_share_of_runs() && !deterministic;
-            let own = statistic.and_then(|q| {
-                let each: Vec<ConfidenceInterval> = bounds(&samples, &at_least).collect();
-                quantile(&each, q, LEVEL)
-            });
-            let known = own.and_then(|([from, to], _)| (from == to).then_some(from));
-            let bound = own.map(|([from, _], _)| from).filter(|_| known.is_none());
-            let own_interval = own.and_then(|(_, interval)| interval).filter(|_| !deterministic);
-            let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
-            result.cells.push(Cell {
-                stack: cell.stack.clone(),
-                ran_on: cell.ran_on.clone(),
-                axes: axes.clone(),
-                metric: metric.name().into(),
-                published: published.map(|p| p.value),
-                published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
-                published_again: published.is_some_and(|p| p.again),
-                measured: mean.map(|s| s.mean).or(known),
-                quantile: statistic,
-                bound,
-                ci95: spread.filter(|_| !share),
-                interval: mean.filter(|_| share).map(|s| wilson(s.mean, s.n, LEVEL)).or(own_interval),
-                replicas: records.len() as u32,
-                cut: records.iter().filter(|r| metric.is_cut(r)).count() as u32,
-                samples,
-                at_least,
-                numbers: if in_order { Vec::new() } else { numbers },
-                deterministic,
-            });
-        }
-        let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };
-        // Either each flow has its curves, or one set is shared by all.
-        let own = watch.flows.iter().flat_map(|flow| watch.curves.iter().map(move |name| (name, Some(flow))));
-        let common = watch.curves.iter().map(|name| (name, None)).filter(|_| watch.flows.is_empty());
-        for (name, flow) in own.chain(common) {
-            let kept = flow.map_or_else(|| name.clone(), |flow| format!("{name}@{flow}"));
-            let labels = cell.labels.iter().chain(flow).map(String::as_str).collect::<Vec<_>>();
-            let mut axes = axes.clone();
-            axes.extend(flow.map(|flow| ("flow".to_owned(), flow.clone())));
-            let used = if e.single { &records[..records.len().min(1)] } else { records };
-            let all: Vec<&Vec<f64>> = used.iter().filter_map(|r| r.watched.as_ref()?.curves.get(&kept)).collect();
-            if all.is_empty() {
-                continue;
-            }
-            // A curve that ended earlier than the longest keeps its last value.
-            let index = |t: Time| usize::try_from(t.0 / watch.every_ns).unwrap_or(usize::MAX);
-            let points = all.iter().map(|c| c.len()).max().unwrap_or(0).min(index(e.span.1).saturating_add(1));
-            let first = index(e.span.0).min(points);
-            let at = |c: &[f64], k: usize| c.get(k).or(c.last()).copied().unwrap_or(0.0);
-            let mean = |k: usize| all.iter().map(|c| at(c, k)).sum::<f64>() / all.len() as f64;
-            // Progress is counted from the start of the drawn span.
-            let base = if name == "sequence_mb" && first < points { mean(first) } else { 0.0 };
-            result.curves.push(Curve {
-                stack: cell.stack.clone(),
-                ran_on: cell.ran_on.clone(),
-                axes,
-                label: labels.join(", "),
-                metric: name.clone(),
-                replica: e.single.then_some(0),
-                x: (first..points).map(|k| watch.every_ns as f64 * 1e-9 * k as f64).collect(),
-                y: (first..points).map(|k| Some(mean(k) - base)).collect(),
-            });
-        }
-    }
-
-    /// Returns the rank correlations with the published order along the ranked axis, wherever all of it is published.
-    fn ranks(&self, result: &ExperimentResult) -> Vec<Rank> {
-        let Some(over) = &self.experiment.rank else { return Vec::new() };
-        let mut groups: Vec<(Rank, Vec<(f64, f64)>)> = Vec::new();
-        for cell in &result.cells {
-            let (Some(published), Some(measured)) = (cell.published, cell.measured) else { continue };
-            let mut at = cell.axes.clone();
-            at.remove(over);
-            let found = groups.iter().position(|(r, _)| r.stack == cell.stack && r.at == at && r.metric == cell.metric);
-            let i = found.unwrap_or_else(|| {
-                let rank = Rank {
-                    stack: cell.stack.clone(),
-                    at,
-                    over: over.clone(),
-                    metric: cell.metric.clone(),
-                    spearman: 0.0,
-                    n: 0,
-                };
-                groups.push((rank, Vec::new()));
-                groups.len() - 1
-            });
-            groups[i].1.push((published, measured));
-        }
-        let ranked = |(rank, pairs): (Rank, Vec<(f64, f64)>)| {
-            let n = pairs.len() as u32;
-            (n > 2).then(|| spearman(&pairs)).flatten().map(|spearman| Rank { spearman, n, ..rank })
-        };
-        groups.into_iter().filter_map(ranked).collect()
-    }
 }
 
 /// Runs of a plan.
@@ -630,25 +431,13 @@ fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn axis(axis: &super::Axis) -> AxisResult {
-    let read: Vec<Option<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
-    let unit = read.first().copied().flatten().map(|(_, unit)| unit);
-    let one_unit = unit.is_some() && read.iter().all(|r| r.map(|(_, u)| u) == unit);
-    let values = axis.points.iter().zip(read).map(|(point, read)| AxisValue {
-        value: point.value.clone(),
-        label: label(point),
-        number: read.filter(|_| one_unit).map(|(n, _)| n),
-    });
-    AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect(), narrowed: axis.narrowed }
-}
-
 /// Returns the stack that an axis value sets in addition to its keys.
 fn own_stack(point: &Point) -> Option<&str> {
     point.set.iter().rev().find(|(key, _)| key == "tcp.stack").map(|(_, stack)| stack.as_str())
 }
 
 /// Returns the label of a value for users, with the stack if the value sets one.
-fn label(point: &Point) -> String {
+pub(super) fn label(point: &Point) -> String {
     own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
 }
 

@@ -8,7 +8,7 @@ use crate::statistics::{
 };
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Results of one experiment on all its stacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,40 +57,6 @@ impl ExperimentResult {
         self.cells.extend(other.cells);
         self.curves.extend(other.curves);
         self.ranks.extend(other.ranks);
-    }
-
-    /// Returns the experiment with the first cells of each stack, about `most` altogether, with their axis values and
-    /// their comparisons. A combination of axis values keeps all its metrics.
-    pub fn shortened(&self, most: usize) -> ExperimentResult {
-        let metrics = self.metrics.len().max(1);
-        let each = (most / self.stacks.len().max(1) / metrics).max(1) * metrics;
-        let first = self.cells.chunk_by(|a, b| a.stack == b.stack).flat_map(|cells| cells.iter().take(each));
-        let cells: Vec<Cell> = first.cloned().collect();
-        let mut axes = self.axes.clone();
-        for axis in &mut axes {
-            let known: BTreeSet<&String> = cells.iter().filter_map(|cell| cell.axes.get(&axis.name)).collect();
-            axis.values.retain(|value| known.contains(&value.value));
-        }
-        let known: BTreeSet<_> = cells.iter().map(|cell| (&cell.axes, &cell.metric)).collect();
-        let compared = self.compared.iter().filter(|c| known.contains(&(&c.axes, &c.metric))).cloned().collect();
-        ExperimentResult {
-            experiment: self.experiment.clone(),
-            title: self.title.clone(),
-            place: self.place.clone(),
-            about: self.about.clone(),
-            command: self.command.clone(),
-            scenario: self.scenario.clone(),
-            quick: self.quick,
-            stacks: self.stacks.clone(),
-            scenario_stacks: self.scenario_stacks.clone(),
-            axes,
-            metrics: self.metrics.clone(),
-            figure: self.figure.clone(),
-            compared,
-            cells,
-            curves: self.curves.clone(),
-            ranks: self.ranks.clone(),
-        }
     }
 }
 

@@ -3,9 +3,8 @@
 //! `<column>.meaning`, as in the series of a single run.
 
 use super::{ExperimentPlan, quantity};
-use crate::error::LabError;
 use crate::metric::{self, Metric};
-use crate::store::{RUNS_TABLE, Records, RunRecord, Store};
+use crate::store::RunRecord;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -37,31 +36,93 @@ pub struct TableColumn {
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellValues {
     /// Words.
-    Words(Vec<String>),
+    Words(Vec<Arc<str>>),
     /// Whole numbers.
     Whole(Vec<i64>),
-    /// Numbers; absent if the run has no value.
-    Real(Vec<Option<f64>>),
+    /// Numbers; NaN if the run has no value.
+    Real(Vec<f64>),
+}
+
+/// Rows of the table, without the values of axes.
+#[derive(Debug)]
+pub(super) struct TableRows<'m> {
+    /// Metrics in columns; `None` if there is no table.
+    metrics: Option<&'m [Metric]>,
+    cells: Vec<usize>,
+    replicas: Vec<i64>,
+    seeds: Vec<i64>,
+    /// For each metric, its values and its lower bounds.
+    values: Vec<[Values; 2]>,
+}
+
+/// Values of a column; those after the last value are missing.
+#[derive(Clone, Debug, Default)]
+struct Values(Vec<f64>);
+
+impl Values {
+    /// Sets the value of row `row`, which follows all others.
+    fn set(&mut self, row: usize, value: f64) {
+        self.0.resize(row, f64::NAN);
+        self.0.push(value);
+    }
+
+    /// Adds the values of the rows from `row`.
+    fn append(&mut self, row: usize, more: Values) {
+        if !more.0.is_empty() {
+            self.0.resize(row, f64::NAN);
+            self.0.extend(more.0);
+        }
+    }
+}
+
+impl<'m> TableRows<'m> {
+    pub(super) fn new(metrics: Option<&'m [Metric]>) -> Self {
+        let values = vec![<[Values; 2]>::default(); metrics.map_or(0, <[Metric]>::len)];
+        TableRows { metrics, cells: Vec::new(), replicas: Vec::new(), seeds: Vec::new(), values }
+    }
+
+    /// Adds a run of the cell with this number.
+    pub(super) fn add(&mut self, cell: usize, record: &RunRecord) {
+        let Some(metrics) = self.metrics else { return };
+        let row = self.cells.len();
+        self.cells.push(cell);
+        self.replicas.push(i64::from(record.result.replica));
+        self.seeds.push(record.result.seed as i64);
+        for (metric, [values, at_least]) in metrics.iter().zip(&mut self.values) {
+            match metric.bounds(record) {
+                Some([from, to]) if from == to => values.set(row, from),
+                Some([from, _]) => at_least.set(row, from),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, more: TableRows<'_>) {
+        let row = self.cells.len();
+        self.cells.extend(more.cells);
+        self.replicas.extend(more.replicas);
+        self.seeds.extend(more.seeds);
+        for (all, more) in self.values.iter_mut().zip(more.values) {
+            for (all, more) in all.iter_mut().zip(more) {
+                all.append(row, more);
+            }
+        }
+    }
 }
 
 impl ExperimentPlan {
-    /// Returns the table of the runs in the store as a Parquet file.
-    pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
-        let failed =
-            |e: ParquetError| LabError::Write { path: store.folder().join(RUNS_TABLE), source: io::Error::other(e) };
-        write(&self.columns(store)).map_err(failed)
+    /// Returns the metrics of the table's columns: those of the experiment, then all others.
+    pub(super) fn table_metrics(&self) -> Vec<Metric> {
+        let own = self.experiment.metrics.iter().map(Metric::name_per_run);
+        let mut seen = BTreeSet::new();
+        let names = own.chain(metric::names()).filter(|name| seen.insert(*name));
+        names.filter_map(|name| Metric::new(name).ok()).collect()
     }
 
-    /// Returns the columns of the table of finished runs.
-    pub fn columns(&self, runs: &impl AsRef<Records>) -> Vec<TableColumn> {
-        let records = runs.as_ref();
+    /// Returns the columns of a table with these rows.
+    pub(super) fn table_of(&self, rows: TableRows<'_>) -> Vec<TableColumn> {
         let e = &self.experiment;
-        let cells: Vec<super::plan::Planned> = self.all().collect();
-        let runs: Vec<(&super::plan::Planned, &RunRecord)> = cells
-            .iter()
-            .flat_map(|cell| (0..e.replicas).map(move |replica| (cell, replica)))
-            .filter_map(|(cell, replica)| Some((cell, records.get(&self.key(cell, replica))?)))
-            .collect();
+        let count = rows.cells.len();
         let column = |name: &str, unit: &str, meaning: &str, values| TableColumn {
             name: name.into(),
             unit: unit.into(),
@@ -80,54 +141,55 @@ impl ExperimentPlan {
         };
         let mut columns = Vec::new();
         if e.stacks.iter().any(|s| !s.name.is_empty()) {
-            let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
+            let stacks = rows.cells.iter().map(|&cell| Arc::from(self.stack_of(cell))).collect();
             columns.push(column("stack", "", "TCP stack of the run", CellValues::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {
-            let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
+            let words: Vec<Arc<str>> = axis.points.iter().map(|point| point.value.as_str().into()).collect();
+            let at = |cell: &usize| self.places(*cell)[i];
             let name = free(&axis.name);
+            let values = rows.cells.iter().map(|cell| Arc::clone(&words[at(cell)])).collect();
             columns.push(column(&name, "", &axis.label, CellValues::Words(values)));
             let read: Option<Vec<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
-            if let Some([(_, unit), rest @ ..]) = read.as_deref()
+            if let Some(read @ [(_, unit), rest @ ..]) = read.as_deref()
                 && rest.iter().all(|(_, u)| u == unit)
             {
-                let numbers = runs.iter().map(|(cell, _)| quantity(&cell.at[i]).map(|(n, _)| n)).collect();
-                let name = free(&format!("{name}.number"));
-                columns.push(column(
-                    &name,
-                    unit,
-                    &format!("{} without its unit", axis.label),
-                    CellValues::Real(numbers),
-                ));
+                let numbers = rows.cells.iter().map(|cell| read[at(cell)].0).collect();
+                let meaning = format!("{} without its unit", axis.label);
+                columns.push(column(&free(&format!("{name}.number")), unit, &meaning, CellValues::Real(numbers)));
             }
         }
-        let replicas = runs.iter().map(|(_, r)| i64::from(r.result.replica)).collect();
-        columns.push(column(
-            "replica",
-            "",
-            "number of the run among those with the same seed",
-            CellValues::Whole(replicas),
-        ));
-        let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
-        columns.push(column("seed", "", "seed of all random streams", CellValues::Whole(seeds)));
-        let own = e.metrics.iter().map(Metric::name_per_run);
-        for metric in own.chain(metric::names()).filter_map(|name| Metric::new(name).ok()) {
+        let meaning = "number of the run among those with the same seed";
+        columns.push(column("replica", "", meaning, CellValues::Whole(rows.replicas)));
+        columns.push(column("seed", "", "seed of all random streams", CellValues::Whole(rows.seeds)));
+        for (metric, [values, at_least]) in rows.metrics.unwrap_or_default().iter().zip(rows.values) {
             let about = metric.describe();
-            let mut add = |name: &str, meaning: &str, of: fn(&Metric, &RunRecord) -> Option<f64>| {
-                let values: Vec<Option<f64>> = runs.iter().map(|(_, record)| of(&metric, record)).collect();
-                if values.iter().any(Option::is_some) && columns.iter().all(|c| c.name != name) {
+            let mut add = |name: &str, meaning: &str, Values(mut values): Values| {
+                if !values.is_empty() && columns.iter().all(|c: &TableColumn| c.name != name) {
+                    values.resize(count, f64::NAN);
                     columns.push(column(name, &about.unit, meaning, CellValues::Real(values)));
                 }
             };
-            add(&about.name, &about.label, Metric::value);
+            add(&about.name, &about.label, values);
             let meaning = format!("{}: lower bound, because the run ended before it was reached", about.label);
-            add(&format!("{}.at_least", about.name), &meaning, Metric::at_least);
+            add(&format!("{}.at_least", about.name), &meaning, at_least);
         }
         columns
     }
 }
 
-fn write(columns: &[TableColumn]) -> Result<Vec<u8>, ParquetError> {
+/// Writes the table of runs as a Parquet file.
+///
+/// # Errors
+/// Returns an error if `out` cannot be written.
+pub fn write(columns: &[TableColumn], out: impl io::Write + Send) -> io::Result<()> {
+    write_parquet(columns, out).map_err(|e| match e {
+        ParquetError::External(source) => source.downcast().map_or_else(io::Error::other, |source| *source),
+        other => io::Error::other(other),
+    })
+}
+
+fn write_parquet(columns: &[TableColumn], out: impl io::Write + Send) -> Result<(), ParquetError> {
     let fields = columns.iter().map(|c| c.field().map(Arc::new)).collect::<Result<_, _>>()?;
     let schema = Type::group_type_builder("runs").with_fields(fields).build()?;
     let mut notes = Vec::new();
@@ -143,29 +205,36 @@ fn write(columns: &[TableColumn]) -> Result<Vec<u8>, ParquetError> {
         .set_created_by(concat!("roughlink ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(notes))
         .build();
-    let mut out = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+    let mut out = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
     let mut group = out.next_row_group()?;
     for c in columns {
         let mut writer = group.next_column()?.expect("as many columns as the schema has");
         match &c.values {
             CellValues::Words(v) => {
-                let v: Vec<ByteArray> = v.iter().map(|w| ByteArray::from(w.as_str())).collect();
-                writer.typed::<ByteArrayType>().write_batch(&v, None, None)?;
+                for part in v.chunks(ROWS_AT_ONCE) {
+                    let part: Vec<ByteArray> = part.iter().map(|word| ByteArray::from(&**word)).collect();
+                    writer.typed::<ByteArrayType>().write_batch(&part, None, None)?;
+                }
             }
             CellValues::Whole(v) => {
                 writer.typed::<Int64Type>().write_batch(v, None, None)?;
             }
             CellValues::Real(v) => {
-                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
-                let present: Vec<f64> = v.iter().flatten().copied().collect();
-                writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)?;
+                for part in v.chunks(ROWS_AT_ONCE) {
+                    let levels: Vec<i16> = part.iter().map(|x| i16::from(!x.is_nan())).collect();
+                    let present: Vec<f64> = part.iter().copied().filter(|x| !x.is_nan()).collect();
+                    writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)?;
+                }
             }
         }
         writer.close()?;
     }
     group.close()?;
-    out.into_inner()
+    Ok(out.into_inner()?.flush()?)
 }
+
+/// Rows that are written together.
+const ROWS_AT_ONCE: usize = 8192;
 
 impl TableColumn {
     fn field(&self) -> Result<Type, ParquetError> {

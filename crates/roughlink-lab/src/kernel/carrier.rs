@@ -38,7 +38,7 @@ impl KernelCarrier {
         let mut lacked = Vec::new();
         for job in plans.iter().flat_map(|p| p.planned_jobs()) {
             let job = job?;
-            if store.get(&job.key).is_none() {
+            if !store.contains(&job.key) {
                 lacked.push(job.read()?.scenario);
             }
         }

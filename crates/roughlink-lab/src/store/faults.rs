@@ -3,7 +3,7 @@
 use super::*;
 use crate::disk::faults;
 use crate::experiment::result::ExperimentResult;
-use crate::experiment::{ExperimentPlan, file};
+use crate::experiment::{ExperimentPlan, file, table};
 use crate::library::ScenarioText;
 use crate::runner::{self, GridProgress};
 use roughlink_core::rng::Seed;
@@ -44,8 +44,8 @@ fn sweep(plan: &ExperimentPlan, folder: &Path, last: &mut GridProgress) -> Resul
         }
     };
     runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut report)?;
-    let result = plan.result(&store);
-    store.write(RUNS_TABLE, &plan.table(&store)?)?;
+    let (result, columns) = plan.result_and_columns(&store)?;
+    store.write_with(RUNS_TABLE, |file| table::write(&columns, file))?;
     store.write(RESULTS, &serde_json::to_vec(&result).unwrap())?;
     Ok(result)
 }

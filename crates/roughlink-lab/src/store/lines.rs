@@ -3,9 +3,12 @@
 //! hexadecimal. It covers every bit of a line, which other programs can still read as JSON.
 
 use super::RunRecord;
-use crate::disk::MAX_WHOLE_SIZE;
+use crate::disk::{self, MAX_WHOLE_SIZE};
 use crate::error::LabError;
 use siphasher::sip::SipHasher13;
+use siphasher::sip128;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -13,6 +16,58 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
+
+/// Line of a finished run.
+#[derive(Clone, Debug)]
+pub struct RunLine {
+    /// Hash of the key of the run.
+    pub(super) key: u128,
+    pub(super) text: Vec<u8>,
+}
+
+impl RunLine {
+    /// Formats the line of a record.
+    ///
+    /// # Errors
+    /// Returns an error if the record cannot be written as JSON.
+    pub fn new(record: &RunRecord) -> io::Result<RunLine> {
+        Ok(RunLine { key: key_hash(&record.key), text: line(record)? })
+    }
+}
+
+/// Returns the hash by which a run is found: SipHash-1-3 (128 bits, key 0) of its key.
+pub(crate) fn key_hash(key: &str) -> u128 {
+    sip128::SipHasher13::new().hash(key.as_bytes()).as_u128()
+}
+
+/// Places of the lines of a store, by the hashes of their keys.
+pub(super) type LinePlaces = HashMap<u128, LinePlace>;
+
+/// Place of a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinePlace {
+    start: u64,
+    length: u32,
+}
+
+impl LinePlace {
+    pub(super) fn new(start: u64, length: usize) -> Self {
+        LinePlace { start, length: length as u32 } // at most `MAX_WHOLE_SIZE`
+    }
+}
+
+/// Reads the record of the line at `place`.
+///
+/// # Errors
+/// Returns an error if the line cannot be read, or is damaged.
+pub(super) fn record_at(file: &File, place: LinePlace) -> io::Result<RunRecord> {
+    let mut line = vec![0; place.length as usize];
+    disk::read_at(file, &mut line, place.start)?;
+    if !is_intact(&line) {
+        return Err(io::Error::other(format!("the line at byte {} was changed by another program", place.start)));
+    }
+    serde_json::from_slice(&line).map_err(io::Error::other)
+}
 
 /// Formats the line of a record, including the line feed.
 ///
@@ -36,13 +91,13 @@ const CHECK: &str = ",\"check\":\"";
 /// Content of a store, read line by line.
 #[derive(Debug, Default)]
 pub(super) struct StoreContent {
-    pub(super) records: Vec<RunRecord>,
+    pub(super) lines: LinePlaces,
     /// Bytes of the header; 0 if it is missing.
     pub(super) header: u64,
     /// Positions of damaged lines; consecutive damaged lines share a range.
     pub(super) damaged: Vec<Range<u64>>,
     /// Numbers of the first damaged lines, from one.
-    lines: Vec<usize>,
+    damaged_numbers: Vec<usize>,
     damaged_lines: usize,
     /// End of the last complete line.
     pub(super) end: u64,
@@ -53,7 +108,8 @@ pub(super) struct StoreContent {
 impl StoreContent {
     /// Reads a store; `None` for another text. Ignores an incomplete last line, which a killed process leaves. Fails at
     /// a line of more than [`MAX_WHOLE_SIZE`].
-    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
+    pub(super) fn read(mut file: &File) -> io::Result<Option<Self>> {
+        file.rewind()?;
         let mut found = StoreContent { unchecked: true, ..StoreContent::default() };
         let (mut file, mut line, mut ours) = (BufReader::new(file), Vec::new(), false);
         for number in 1.. {
@@ -71,9 +127,9 @@ impl StoreContent {
             found.end = place.end;
             if number == 1 && line == HEADER {
                 (ours, found.unchecked, found.header) = (true, false, size);
-            } else if let Some(record) = parse_line(&line) {
+            } else if let Some(key) = key_of(&line) {
                 (ours, found.unchecked) = (true, false);
-                found.records.push(record);
+                found.lines.insert(key_hash(&key), LinePlace::new(place.start, line.len()));
             } else {
                 ours |= serde_json::from_slice::<RunRecord>(&line).is_ok();
                 found.add_damaged(number, place);
@@ -88,8 +144,8 @@ impl StoreContent {
             None => self.damaged.push(place),
         }
         self.damaged_lines += 1;
-        if self.lines.len() < MAX_SHOWN {
-            self.lines.push(number);
+        if self.damaged_numbers.len() < MAX_SHOWN {
+            self.damaged_numbers.push(number);
         }
     }
 
@@ -102,7 +158,7 @@ impl StoreContent {
 
     /// Returns the damage in the store at `path`, whose damaged lines go to `aside`.
     pub(super) fn damage(&self, path: PathBuf, aside: PathBuf) -> Option<Damage> {
-        let (lines, unchecked) = (self.lines.clone(), self.unchecked);
+        let (lines, unchecked) = (self.damaged_numbers.clone(), self.unchecked);
         (self.damaged_lines > 0).then_some(Damage { path, lines, count: self.damaged_lines, unchecked, aside })
     }
 }
@@ -127,12 +183,30 @@ pub fn records(lines: &[u8]) -> Option<Vec<RunRecord>> {
 
 /// Parses a line. Returns `None` if it is damaged.
 fn parse_line(line: &[u8]) -> Option<RunRecord> {
-    let text = &line[..line.len().checked_sub(check(b"").len())?];
-    if line[text.len()..] != *check(text).as_bytes() {
+    is_intact(line).then(|| serde_json::from_slice(line).ok())?
+}
+
+/// Returns true if a line has the right checksum.
+fn is_intact(line: &[u8]) -> bool {
+    let text = line.len().checked_sub(check(b"").len()).map(|end| &line[..end]);
+    text.is_some_and(|text| line[text.len()..] == *check(text).as_bytes())
+}
+
+/// Returns the key of a line, which is its first member. Returns `None` if the line is damaged.
+fn key_of(line: &[u8]) -> Option<Cow<'_, str>> {
+    if !is_intact(line) {
         return None;
     }
-    serde_json::from_slice(line).ok()
+    let rest = line.strip_prefix(KEY);
+    let key = rest.and_then(|rest| Some(&rest[..rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?]));
+    match key {
+        Some(key) if line.get(KEY.len() + key.len()) == Some(&b'"') => std::str::from_utf8(key).ok().map(Cow::Borrowed),
+        _ => serde_json::from_slice::<RunRecord>(line).ok().map(|record| record.key.into()),
+    }
 }
+
+/// Start of a line.
+const KEY: &[u8] = br#"{"key":""#;
 
 /// Damaged lines of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ fn three_runs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     for (i, key) in ["a", "b", "c"].into_iter().enumerate() {
-        store.append(record(key, i as u32)).unwrap();
+        store.append(&record(key, i as u32)).unwrap();
     }
     folder
 }
@@ -60,11 +60,11 @@ fn incomplete_last_line_is_cut_off() {
         let complete = text[..cut].iter().filter(|b| **b == b'\n').count().saturating_sub(1);
         let mut store = Store::open(folder.path()).unwrap();
         assert_eq!((store.len(), store.damage()), (complete, None), "cut at {cut}");
-        store.append(record("d", 9)).unwrap();
+        store.append(&record("d", 9)).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         assert_eq!(store.len(), complete + 1);
-        assert_eq!(store.get("d"), Some(&record("d", 9)));
+        assert_eq!(store.get("d").unwrap(), Some(record("d", 9)));
     }
 }
 
@@ -82,15 +82,15 @@ fn damaged_line_is_set_aside_and_reported() {
         assert!(said.contains("runs.jsonl: wrong checksum in line 3: moved to"), "{said}");
         assert!(said.contains("runs.damaged.jsonl"), "{said}");
         assert_eq!(store.len(), 2);
-        assert!(store.get("b").is_none() && store.get("c") == Some(&record("c", 2)));
+        assert!(!store.contains("b") && store.get("c").unwrap() == Some(record("c", 2)));
         let aside = fs::read_to_string(folder.path().join(DAMAGED)).unwrap();
         assert_eq!(aside, format!("{line}\n").repeat(n), "earlier lines are kept");
         // The store is intact after the run was repeated.
-        store.append(record("b", 1)).unwrap();
+        store.append(&record("b", 1)).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         assert_eq!((store.len(), store.damage()), (3, None));
-        assert_eq!(store.get("b"), Some(&record("b", 1)));
+        assert_eq!(store.get("b").unwrap(), Some(record("b", 1)));
         fs::write(&path, &flipped).unwrap();
     }
 }
@@ -166,7 +166,7 @@ fn links_are_not_followed() {
             }
         } else {
             let mut store = Store::open(&folder).unwrap();
-            store.append(record("a", 0)).unwrap();
+            store.append(&record("a", 0)).unwrap();
             drop(store);
             symlink(&thesis, folder.join(name)).unwrap();
             let text = fs::read_to_string(folder.join(RUNS)).unwrap();
@@ -181,7 +181,7 @@ fn links_are_not_followed() {
     let (real, link) = (root.path().join("real"), root.path().join("link"));
     fs::create_dir(&real).unwrap();
     symlink(&real, &link).unwrap();
-    Store::open(&link).unwrap().append(record("a", 0)).unwrap();
+    Store::open(&link).unwrap().append(&record("a", 0)).unwrap();
     assert_eq!(Store::open(&real).unwrap().len(), 1);
 }
 
@@ -190,7 +190,7 @@ fn links_are_not_followed() {
 fn the_lock_survives_deleted_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut first = Store::open(folder.path()).unwrap();
-    first.append(record("a", 0)).unwrap();
+    first.append(&record("a", 0)).unwrap();
     let kept = fs::read(folder.path().join(RUNS)).unwrap();
     for name in [LOCK, RUNS] {
         fs::remove_file(folder.path().join(name)).unwrap();
@@ -200,10 +200,10 @@ fn the_lock_survives_deleted_files() {
         }
     }
     // Further writes into a deleted file would lose the runs, so the command ends.
-    let e = first.append(record("b", 1)).unwrap_err();
+    let e = first.append(&record("b", 1)).unwrap_err();
     assert!(matches!(&e, LabError::Write { source, .. } if source.to_string().contains("removed")), "{e:?}");
     fs::write(folder.path().join(RUNS), kept).unwrap();
-    assert!(first.append(record("c", 1)).is_err(), "it is another file");
+    assert!(first.append(&record("c", 1)).is_err(), "it is another file");
     drop(first);
     assert_eq!(Store::open(folder.path()).unwrap().len(), 1);
 }
