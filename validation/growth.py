@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Growth of the cost of a packet with chain length, number of flows, queue, window and loss, decade by decade.
+"""Growth of the cost of a packet with chain length, number of flows, queue, window and loss, decade by decade, and of a
+finished sweep with the number of its cells and of its runs.
 
 valgrind's callgrind counts the instructions of two runs: one of each size, and one in which no packet arrives. If files
 grow with the size, the second run uses the same file, else any file with one flow. The difference is divided by the
@@ -21,14 +22,16 @@ from pathlib import Path
 
 from roughlink_validation import cli, counting, page
 from roughlink_validation.axes import AXES, FOREVER_S, NOTHING_S, SEGMENT, Axis
+from roughlink_validation.folders import FOLDERS, costs
 from roughlink_validation.simulators import Failed
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation" / "speed.md"
+NAMES = [*AXES, *FOLDERS]
 
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--axis", nargs="+", choices=AXES, default=list(AXES), metavar="NAME", help=", ".join(AXES))
+    parser.add_argument("--axis", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--long", action="store_true", help="add the sizes that take too long for CI")
     parser.add_argument("--strict", action="store_true", help="exit code 5 if a size costs too much more")
     parser.add_argument("--profile", nargs=3, metavar=("NAME", "SIZE", "FILE"), help="write a profile and its scenario")
@@ -77,6 +80,20 @@ def rows(name: str, axis: Axis, sizes: tuple[int, ...], counts: list[tuple[int, 
     return [run, setup] if axis.setup else [run]
 
 
+def measure_folders(binary: Path, names: list[str], long: bool) -> list[Row]:
+    """Returns two rows for each axis of folders: the repeated sweep, and its report."""
+    found = []
+    for name in names:
+        axis = FOLDERS[name]
+        pair = [Row(f"{name}: {command}", axis.element, axis.factor) for command in ("repeated", "reported")]
+        start = costs(binary, 1, 1)
+        for size in axis.sizes + (axis.longer if long else ()):
+            for row, count, before in zip(pair, costs(binary, *axis.shape(size)), start):
+                row.costs[size] = (count - before) / size
+        found += pair
+    return found
+
+
 def measure(binary: Path, names: list[str], long: bool) -> list[Row]:
     sizes = {name: AXES[name].sizes + (AXES[name].longer if long else ()) for name in names}
     files = {name: files_of(AXES[name], sizes[name]) for name in names if sizes[name]}
@@ -102,11 +119,15 @@ def main() -> int:
     binary = counting.program(o.roughlink)
     if o.profile:
         name, size, profile = o.profile
+        if name in FOLDERS:
+            print(f"{costs(binary, *FOLDERS[name].shape(int(size)), profile)[0]:,} instructions")
+            return 0
         text = AXES[name].text(int(size), FOREVER_S)
         Path(profile).with_suffix(".toml").write_text(text)
         print(f"{counting.counted(binary, text, profile)[0]:,} instructions")
         return 0
-    found = measure(binary, o.axis, o.long)
+    found = measure(binary, [name for name in o.axis if name in AXES], o.long)
+    found += measure_folders(binary, [name for name in o.axis if name in FOLDERS], o.long)
     print(table(found))
     if o.page:
         page.renew(PAGE, "growth.py", table(found))
@@ -115,7 +136,7 @@ def main() -> int:
         print(f"error: {row.name}: {b:,} costs {times:.2f} times as much per {row.per} as {a:,}; allowed are "
               f"{row.factor:g}", file=sys.stderr)
     if o.strict and grown:
-        name = grown[0][0].name.removesuffix(": set-up")
+        name = grown[0][0].name.partition(": ")[0]
         print(f"help: see where with validation/growth.py --profile '{name}' {grown[0][2]} FILE, then "
               "callgrind_annotate FILE", file=sys.stderr)
         return cli.EXPECTATION

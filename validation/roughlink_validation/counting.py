@@ -31,12 +31,20 @@ def instructions(binary: Path, scenarios: list[str]) -> list[tuple[int, dict]]:
 def counted(binary: Path, text: str, profile: str = "/dev/null") -> tuple[int, dict]:
     """Counts one run; `profile` is a file for callgrind_annotate."""
     with tempfile.TemporaryDirectory() as folder:
-        file, log = Path(folder) / "scenario.toml", Path(folder) / "log"
+        file = Path(folder) / "scenario.toml"
         file.write_text(text)
+        count, output = counted_command(binary, [*RUN, str(file)], profile)
+    return count, parse("roughlink", output)
+
+
+def counted_command(binary: Path, words: list[str], profile: str = "/dev/null") -> tuple[int, str]:
+    """Counts one command, and returns its output, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--log-file={log}"]
-        done = call([*valgrind, str(binary), *RUN, str(file)])
+        done = call([*valgrind, str(binary), *words])
         said = log.read_text()
     collected = re.search(r"Collected : (\d+)", said)
     if collected is None:
         raise Failed(f"callgrind counted nothing: {said[-2000:]}")
-    return int(collected[1]), parse("roughlink", done.stdout)
+    return int(collected[1]), done.stdout

@@ -444,6 +444,30 @@ mod tests {
     }
 
     #[test]
+    fn long_tables_end_with_the_number_of_rows_left_out() {
+        let cell = |i: usize| Cell {
+            axes: [("seed", i.to_string())].into(),
+            metric: "throughput_mbps".into(),
+            measured: Some(i as f64),
+            samples: vec![i as f64],
+            replicas: 1,
+            ..Cell::default()
+        };
+        let of = |n: usize| {
+            let mut e = ExperimentResult { stacks: vec![String::new()], ..ExperimentResult::default() };
+            e.axes = vec![AxisResult { name: "seed".into(), label: "seed".into(), ..AxisResult::default() }];
+            e.metrics = vec![MetricResult { name: "throughput_mbps".into(), ..MetricResult::default() }];
+            e.cells = (0..n).map(cell).collect();
+            [cells(&e), comparison(&e)]
+        };
+        for (long, whole) in of(MAX_ROWS + 200).iter().zip(of(MAX_ROWS)) {
+            assert!(long.contains("\nand 200 more rows: results.json in the result folder has all"), "{long}");
+            assert!(!whole.contains("more rows"));
+            assert_eq!(long.lines().filter(|line| line.starts_with("  1")).count(), 111, "1, 10 to 19, 100 to 199");
+        }
+    }
+
+    #[test]
     fn runs_without_a_value_are_counted() {
         let cell = |samples: &[f64], at_least: &[f64]| Cell {
             samples: samples.to_vec(),

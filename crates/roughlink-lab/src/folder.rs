@@ -19,7 +19,7 @@ use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
 use run::SingleRun;
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Writes the table of runs, the statistics and the report of a plan that has run. Passes the columns of the table to
@@ -123,15 +123,30 @@ pub fn kind(folder: &Path) -> Result<FolderKind, LabError> {
 /// Reads the statistics of a grid. Fails if a cell lacks a value of an axis.
 pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     let path = folder.join(RESULTS);
-    let input: ReportInput = json(&path)?;
+    let failed = |source| LabError::Read { path: path.clone(), source };
+    let input: ReportInput = read_results(&path).map_err(failed)?;
     let mut axes = input.experiments.iter().flat_map(|e| e.axes.iter().map(move |axis| (e, &axis.name)));
     let lacking = axes.find(|(e, axis)| e.cells.iter().any(|cell| !cell.axes.contains_key(*axis)));
     let lacking = lacking.map(|(_, axis)| io::Error::other(format!("a cell has no value of `{axis}`")));
     match lacking {
         None => Ok(input),
-        Some(source) => Err(LabError::Read { path, source }),
+        Some(source) => Err(failed(source)),
     }
 }
+
+/// Reads statistics piece by piece: those of a large grid are larger than other files of a folder.
+fn read_results(path: &Path) -> io::Result<ReportInput> {
+    let file = disk::reader(path)?;
+    if file.metadata()?.len() > MAX_RESULTS_SIZE {
+        let reason = format!("it has more than {MAX_RESULTS_SIZE} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    // The parser limits the depth of lists and objects.
+    Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, file.take(MAX_RESULTS_SIZE)))?)
+}
+
+/// Maximum size of `results.json` in bytes; two million cells have about half of it.
+const MAX_RESULTS_SIZE: u64 = 2_000_000_000;
 
 /// Reads the statistics of a grid and, for a sweep or comparison, the table of its runs.
 ///

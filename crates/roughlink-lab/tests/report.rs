@@ -36,6 +36,56 @@ fn a_cell_without_a_value_of_an_axis_is_refused() {
     assert!(error.ends_with(&format!("a cell has no value of `{axis}`")), "{error}");
 }
 
+/// Returns a sweep over two numeric axes with a cell for each combination.
+fn sweep(of: [usize; 2]) -> ExperimentResult {
+    let value = |i: usize| AxisValue { value: i.to_string(), label: i.to_string(), number: Some(i as f64) };
+    let axis = |(name, n): (&str, usize)| AxisResult {
+        name: name.into(),
+        label: name.into(),
+        values: (0..n).map(value).collect(),
+        ..AxisResult::default()
+    };
+    let cell = |i: usize| Cell {
+        axes: [("a", (i / of[1]).to_string()), ("b", (i % of[1]).to_string())].into(),
+        metric: "throughput_mbps".into(),
+        measured: Some(i as f64),
+        samples: vec![i as f64],
+        replicas: 1,
+        ..Cell::default()
+    };
+    ExperimentResult {
+        title: "Sweep".into(),
+        stacks: vec![String::new()],
+        axes: [("a", of[0]), ("b", of[1])].map(axis).into(),
+        metrics: vec![MetricResult { name: "throughput_mbps".into(), ..MetricResult::default() }],
+        cells: (0..of[0] * of[1]).map(cell).collect(),
+        ..ExperimentResult::default()
+    }
+}
+
+#[test]
+fn report_of_a_huge_sweep_shows_a_part_and_says_so() {
+    let of = |experiment| render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });
+    let rows = |html: &str| page(html).split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap().to_owned();
+    let html = of(sweep([300, 100]));
+    let shown = rows(&html).matches("<tr>").count();
+    assert!((1000..=10_000).contains(&shown), "{shown}");
+    assert!(page(&html).contains(&format!("This report shows {shown} of 30000 cells")));
+    let whole = of(sweep([100, 60]));
+    assert!(page(&whole).contains("10 more series are in the table only."));
+    assert_eq!(rows(&whole).matches("<tr>").count(), 6000);
+    assert!(!page(&whole).contains("This report shows"));
+}
+
+#[test]
+fn results_above_the_limit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join(RESULTS)).unwrap();
+    file.set_len(2_000_000_001).unwrap();
+    let error = Plain::new(&grid(folder.path()).unwrap_err(), None).to_string();
+    assert!(error.contains("it has more than 2000000000 bytes"), "{error}");
+}
+
 #[test]
 fn every_experiment_and_every_cell_appears() {
     let input = sample::paper();

@@ -230,7 +230,7 @@ fn write_parquet(columns: &[TableColumn], out: impl io::Write + Send) -> Result<
         writer.close()?;
     }
     group.close()?;
-    Ok(out.into_inner()?.flush()?)
+    out.close().map(drop)
 }
 
 /// Rows that are written together.

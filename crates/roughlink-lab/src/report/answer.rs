@@ -3,6 +3,7 @@
 use super::html::{number, paragraphs};
 use crate::experiment::place::CellPlace;
 use crate::experiment::result::{Cell, Compared, ExperimentResult, MetricResult, ReportInput};
+use crate::store::RESULTS;
 
 /// Returns the answer if the report has a single comparison, else an empty text.
 pub(super) fn answer(input: &ReportInput) -> String {
@@ -25,7 +26,10 @@ fn sentences(e: &ExperimentResult) -> String {
         more => format!(" on the stacks {}", more.join(", ")),
     };
     let runs = if first.replicas == 1 { "one run each".to_owned() } else { format!("{} runs each", first.replicas) };
-    let parts: Vec<String> = compared.iter().map(|c| sentence(e, c, first, metric)).collect();
+    let mut parts: Vec<String> = compared.iter().take(MAX_COMPARED).map(|c| sentence(e, c, first, metric)).collect();
+    if compared.len() > MAX_COMPARED {
+        parts.push(format!("{} more comparisons are in `{RESULTS}`", compared.len() - MAX_COMPARED));
+    }
     format!("{}{stack}, {runs}: {}.", metric.label, parts.join("; "))
 }
 
@@ -54,6 +58,9 @@ fn sentence(e: &ExperimentResult, compared: &Compared, first: &Cell, metric: &Me
         (_, None) => format!("these runs cannot tell {name} from {other}"),
     }
 }
+
+/// Maximum number of comparisons in the first sentences.
+const MAX_COMPARED: usize = 50;
 
 fn label(e: &ExperimentResult, at: &CellPlace) -> String {
     let label = |axis: &crate::experiment::result::AxisResult| {

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Maximum number of panels; the table has all values.
 const MAX_PANELS: usize = 12;
 
+/// Maximum number of series in a figure.
+const MAX_SERIES: usize = 50;
+
 /// Maximum number of bars in half the width of a page.
 const WIDE_BARS: usize = 36;
 
@@ -95,10 +98,12 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     let plan = FigureLayout::new(experiment, &all);
     let kept: Vec<&Cell> =
         experiment.cells.iter().filter(|c| plan.metric.as_ref().is_none_or(|m| *m == c.metric)).collect();
-    let series_values: Vec<AxisValue> = match plan.series {
+    let mut series_values: Vec<AxisValue> = match plan.series {
         Some(i) => all[i].values.clone(),
         None => vec![AxisValue { label: MEASURED.into(), ..AxisValue::default() }],
     };
+    let series_left_out = series_values.len().saturating_sub(MAX_SERIES);
+    series_values.truncate(MAX_SERIES);
     let names: Vec<String> = series_values.iter().map(|v| v.value.clone()).collect();
     let colors = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
 
@@ -172,8 +177,11 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         }
         _ => String::new(),
     };
-    let panel_note =
-        if left_out > 0 { format!("{left_out} more combinations are in the table only.") } else { String::new() };
+    let in_table = |n: usize, what: &str| match n {
+        0 => String::new(),
+        n => format!("{n} more {what} are in the table only. "),
+    };
+    let other_notes = in_table(left_out, "combinations") + &in_table(series_left_out, "series");
     Drawing {
         series: series_values.iter().map(|v| v.label.clone()).zip(colors).collect(),
         form: if plan.bars { SeriesStyle::Bar } else { SeriesStyle::Marked },
@@ -181,7 +189,7 @@ fn draw_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         wide: plan.bars && all[plan.x].values.len() * names.len() > WIDE_BARS,
         published: experiment.cells.iter().any(|c| c.published.is_some()),
         intervals: experiment.cells.iter().any(|c| c.ci95.is_some()),
-        note: (metric_note + &panel_note).trim().into(),
+        note: (metric_note + &other_notes).trim().into(),
     }
 }
 

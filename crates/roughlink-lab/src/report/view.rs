@@ -2,7 +2,7 @@
 
 use crate::experiment::place::CellPlace;
 use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult, ReportInput};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 pub(super) const METRIC: &str = "metric";
 pub(super) const STACK: &str = "stack";
@@ -11,6 +11,8 @@ pub(super) struct ViewDimension {
     pub name: String,
     pub label: String,
     pub values: Vec<AxisValue>,
+    /// Position of each value in `values`.
+    positions: HashMap<String, usize>,
 }
 
 /// Returns the axes, then `metric`, then `stack` with the stacks that ran. Values found only in cells come last.
@@ -20,27 +22,31 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<ViewDimension> {
         label: if label.is_empty() { value.into() } else { label.into() },
         number: None,
     };
-    let mut all: Vec<ViewDimension> = experiment
-        .axes
-        .iter()
-        .map(|axis| ViewDimension {
-            name: axis.name.clone(),
-            label: if axis.label.is_empty() { axis.name.clone() } else { axis.label.clone() },
-            values: axis.values.iter().map(|v| AxisValue { number: v.number, ..named(&v.value, &v.label) }).collect(),
-        })
-        .collect();
+    let dimension = |name: &str, label: &str, values| ViewDimension {
+        name: name.into(),
+        label: if label.is_empty() { name.into() } else { label.into() },
+        values,
+        positions: HashMap::new(),
+    };
+    let value = |v: &AxisValue| AxisValue { number: v.number, ..named(&v.value, &v.label) };
+    let axes = experiment.axes.iter();
+    let mut all: Vec<ViewDimension> =
+        axes.map(|axis| dimension(&axis.name, &axis.label, axis.values.iter().map(value).collect())).collect();
     let metrics = experiment.metrics.iter().map(|m| named(&m.name, &m.label)).collect();
-    all.push(ViewDimension { name: METRIC.into(), label: "Metric".into(), values: metrics });
+    all.push(dimension(METRIC, "Metric", metrics));
     let ran = |stack: &String| {
         experiment.cells.iter().any(|c| c.stack == *stack) || experiment.curves.iter().any(|c| c.stack == *stack)
     };
     let stacks = experiment.stacks.iter().filter(|s| ran(s)).map(|s| named(s, "")).collect();
-    all.push(ViewDimension { name: STACK.into(), label: "Stack".into(), values: stacks });
+    all.push(dimension(STACK, "Stack", stacks));
     for dimension in &mut all {
-        let mut known: BTreeSet<String> = dimension.values.iter().map(|v| v.value.clone()).collect();
+        for (i, known) in dimension.values.iter().enumerate() {
+            dimension.positions.entry(known.value.clone()).or_insert(i);
+        }
         for cell in &experiment.cells {
             let value = cell_value(cell, &dimension.name);
-            if !value.is_empty() && known.insert(value.into()) {
+            if !value.is_empty() && !dimension.positions.contains_key(value) {
+                dimension.positions.insert(value.into(), dimension.values.len());
                 dimension.values.push(named(value, ""));
             }
         }
@@ -68,7 +74,7 @@ fn coordinate<'a>(axes: &'a CellPlace, metric: &'a str, stack: &'a str, dimensio
 
 impl ViewDimension {
     pub(crate) fn position(&self, value: &str) -> Option<usize> {
-        self.values.iter().position(|v| v.value == value)
+        self.positions.get(value).copied()
     }
 
     pub(crate) fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
