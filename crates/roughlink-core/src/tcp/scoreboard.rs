@@ -232,6 +232,9 @@ impl Scoreboard {
 
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
+        if ack == self.una {
+            return; // a duplicate
+        }
         let Some(run) = self.run_before(ack) else { return self.acknowledge_any(ack, d) };
         let n = run.segments as usize;
         let newest = if self.by_stamp { self.sampled_of(n) } else { self.segment(n - 1) };

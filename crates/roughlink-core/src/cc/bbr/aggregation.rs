@@ -59,8 +59,11 @@ impl Aggregation {
 
 /// Returns the bytes that `bandwidth` (bytes per second) carries in `time`.
 pub(super) fn carried(bandwidth: u64, time: Time) -> u64 {
-    const SECOND: u128 = 1_000_000_000;
-    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
+    const SECOND: u64 = 1_000_000_000;
+    match bandwidth.checked_mul(time.0) {
+        Some(product) => product / SECOND, // nearly always
+        None => u64::try_from(u128::from(bandwidth) * u128::from(time.0) / u128::from(SECOND)).unwrap_or(u64::MAX),
+    }
 }
 
 #[cfg(test)]

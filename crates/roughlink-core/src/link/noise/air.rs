@@ -210,8 +210,7 @@ impl NoiseProcess {
     /// are multiplied by `share`, so that robust modes suffer less. `from` must not decrease from call to call.
     #[inline]
     pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
-        let spared =
-            if to < self.calm_until { 1.0 - self.stationary } else { self.pass_probability(from, to, share) };
+        let spared = if to < self.calm_until { 1.0 - self.stationary } else { self.pass_probability(from, to, share) };
         self.draws.unit(from.0, to.0) >= spared
     }
 
