@@ -88,6 +88,7 @@ pub struct Bbr {
     lost: u64,
     policer: Policer,
     aggregation: Aggregation,
+    min_rtt_window: Time,
 }
 
 impl BuildAlgorithm for Bbr {
@@ -125,7 +126,8 @@ impl BuildAlgorithm for Bbr {
             idle_restart: false,
             lost: 0,
             policer: Policer::default(),
-            aggregation: Aggregation::new(flow.now),
+            aggregation: Aggregation::new(params, flow.now),
+            min_rtt_window: milliseconds(params.min_rtt_window_ms),
         };
         bbr.rate = bbr.initial_rate(flow);
         bbr.has_rtt = !flow.srtt.is_zero();
@@ -366,8 +368,7 @@ impl Bbr {
 
     /// Updates the smallest RTT and ProbeRtt (sections 4.1.2 and 4.3.5).
     fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
-        let window = milliseconds(self.params.min_rtt_window_ms);
-        let expired = flow.now > self.min_rtt_at.saturating_add(window);
+        let expired = flow.now > self.min_rtt_at.saturating_add(self.min_rtt_window);
         let smaller = sample.rtt < self.min_rtt || self.params.refresh_min_rtt && sample.rtt == self.min_rtt;
         if !sample.rtt.is_zero() && (smaller || expired && !self.is_ack_delayed(flow, sample)) {
             self.min_rtt = sample.rtt;

@@ -385,6 +385,7 @@ impl Component {
         here.and_then(|i| path.get(i + 1)).copied().unwrap_or(HOST)
     }
 
+    #[inline(always)]
     fn send<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
         if let Some(&next) = self.cascade.get(leaf)
             && next != u32::MAX
@@ -613,7 +614,7 @@ impl Component {
 }
 
 /// Place for a packet that is about to be written: copies of packets take time.
-const BLANK: Packet = Packet::tcp(FlowId::new(0, false));
+static BLANK: Packet = Packet::tcp(FlowId::new(0, false));
 /// Takes the next fragment of the packet that was divided last, with the time and the pipe at which it leaves.
 fn next_fragment(divided: &mut Vec<(Time, usize, Fragments)>) -> Option<(Time, usize, Packet)> {
     while let Some((now, leaf, fragments)) = divided.last_mut() {

@@ -44,6 +44,14 @@ impl OutOfOrderRanges {
     /// Adds `[start, end)` and merges it with ranges that it touches. Returns true if all of it was already held.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         self.arrivals += 1;
+        // The usual case: data in order, above the last gap.
+        if let Some(last) = self.ranges.back_mut().filter(|last| last.end == start)
+            && self.recent.replace_last(&(last.arrival, last.start), (self.arrivals, last.start))
+        {
+            (last.end, last.arrival) = (end, self.arrivals);
+            self.held += end - start;
+            return false;
+        }
         let mut joined = Range { start, end, arrival: self.arrivals };
         let mut seen = false;
         let above = self.ranges.partition_point(|r| r.start <= end);
@@ -93,8 +101,11 @@ impl OutOfOrderRanges {
 
     pub(super) fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.recent.descending().map(|&(_, start)| {
-            let place = self.ranges.partition_point(|r| r.start < start);
-            (start, self.ranges[place].end)
+            let end = match self.ranges.back() {
+                Some(last) if last.start == start => last.end,
+                _ => self.ranges[self.ranges.partition_point(|r| r.start < start)].end,
+            };
+            (start, end)
         })
     }
 }

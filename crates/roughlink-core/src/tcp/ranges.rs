@@ -49,6 +49,10 @@ impl Ranges {
         Some((from, self.ranges.get(above).map_or(to, |next| next.0.min(to))))
     }
     pub(super) fn insert(&mut self, start: u64, end: u64) {
+        if let Some(last) = self.ranges.back_mut().filter(|last| last.1 == start) {
+            last.1 = end; // the usual case
+            return;
+        }
         let above = self.up_to(end);
         let mut first = above;
         while let Some(below) = first.checked_sub(1)

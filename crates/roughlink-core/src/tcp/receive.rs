@@ -366,14 +366,9 @@ impl TcpReceiver {
         !self.ranges.is_empty() || self.dsack.is_some()
     }
 
-    /// Writes the SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
-    pub(super) fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
-        let mut n = 0;
-        for r in self.dsack.into_iter().chain(self.ranges.most_recent()).take(max) {
-            out[n] = r;
-            n += 1;
-        }
-        n
+    /// Iterates over the SACK blocks to send: the duplicate, then the most recent ranges.
+    pub(super) fn sacks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.dsack.into_iter().chain(self.ranges.most_recent())
     }
 
     /// Returns the window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
@@ -420,9 +415,7 @@ mod tests {
         r
     }
     fn blocks(r: &TcpReceiver) -> Vec<(u64, u64)> {
-        let mut out = [(0, 0); 4];
-        let n = r.sacks(3, &mut out);
-        out[..n].to_vec()
+        r.sacks().take(3).collect()
     }
 
     #[test]

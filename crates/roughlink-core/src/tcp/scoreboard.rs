@@ -232,6 +232,9 @@ impl Scoreboard {
 
     #[inline(always)]
     pub(super) fn acknowledge(&mut self, ack: u64, d: &mut NewlyDelivered) {
+        if ack == self.una {
+            return; // a duplicate
+        }
         let Some(run) = self.run_before(ack) else { return self.acknowledge_any(ack, d) };
         let n = run.segments as usize;
         let newest = if self.by_stamp { self.sampled_of(n) } else { self.segment(n - 1) };
@@ -413,9 +416,14 @@ impl Scoreboard {
     }
 
     /// Returns the send time of the last awaited segment that precedes `mark`, a send time and an end offset, in the
-    /// order of sending. `mark` must never decrease from call to call.
+    /// order of sending. `mark` must never decrease from call to call. Call it after [`Scoreboard::mark_lost_while`].
     pub(super) fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
         let again = self.index.resent.last_below(&mark).map(|place| place.0);
+        // The first segment sent once and awaited left before all others.
+        let first = self.segments.get(self.index_of(self.index.judged));
+        if first.is_none_or(|s| s.sent_order() >= mark) {
+            return again;
+        }
         let mut i = self.index_of(self.index.reached);
         while self.segments.get(i).is_some_and(|s| s.transmissions > 1 || s.sent_order() < mark) {
             i += 1;

@@ -28,6 +28,12 @@ impl<T: Copy + Ord> Sorted<T> {
             self.values.remove(place);
         }
     }
+    /// Replaces the last value if it is `value`; the new value must not be less. Returns true if it did.
+    #[inline]
+    pub(super) fn replace_last(&mut self, value: &T, new: T) -> bool {
+        let last = self.values.back_mut().filter(|last| *last == value);
+        last.map(|last| *last = new).is_some()
+    }
     pub(super) fn first(&self) -> Option<&T> {
         self.values.front()
     }

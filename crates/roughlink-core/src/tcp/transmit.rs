@@ -178,12 +178,14 @@ impl TcpEndpoint {
         if room == 0 {
             return false;
         }
-        let mut blocks = [(0, 0); 4];
-        let n = self.rcv.sacks(room.min(if self.timestamps { 3 } else { 4 }), &mut blocks);
-        let irs = self.irs;
-        let side =
-            blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
-        p.set_sacks(n, sides.store(SideContent::Sacks(side)));
+        let mut blocks = [SackBlock::default(); 4];
+        let mut n = 0;
+        for (left, right) in self.rcv.sacks().take(room.min(if self.timestamps { 3 } else { 4 })) {
+            blocks[n] =
+                SackBlock { left: self.irs.wrapping_add(left as u32), right: self.irs.wrapping_add(right as u32) };
+            n += 1;
+        }
+        p.set_sacks(n, sides.store(SideContent::Sacks(blocks)));
         p.set_payload(len as u16);
         true
     }

@@ -13,11 +13,14 @@ pub(super) struct Aggregation {
     epoch: Time,
     /// Bytes acknowledged in this epoch.
     acked: u64,
+    /// Resolution of the clock; zero if it counts nanoseconds.
+    tick: Time,
 }
 
 impl Aggregation {
-    pub(super) fn new(now: Time) -> Self {
-        Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
+    pub(super) fn new(p: &Params, now: Time) -> Self {
+        let tick = Time::from_secs_f64(p.aggregation_tick_ms / 1e3);
+        Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0, tick }
     }
 
     pub(super) fn restart(&mut self, now: Time) {
@@ -40,9 +43,8 @@ impl Aggregation {
             }
         }
         let mut elapsed = now.saturating_sub(self.epoch);
-        let tick = Time::from_secs_f64(p.aggregation_tick_ms / 1e3);
-        if !tick.is_zero() {
-            elapsed.0 -= elapsed.0 % tick.0;
+        if !self.tick.is_zero() {
+            elapsed.0 -= elapsed.0 % self.tick.0;
         }
         let mut expected = carried(bandwidth, elapsed);
         // Begin a new epoch if ACKs arrive no faster than the path delivers, or if the epoch is too long.
@@ -57,8 +59,11 @@ impl Aggregation {
 
 /// Returns the bytes that `bandwidth` (bytes per second) carries in `time`.
 pub(super) fn carried(bandwidth: u64, time: Time) -> u64 {
-    const SECOND: u128 = 1_000_000_000;
-    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
+    const SECOND: u64 = 1_000_000_000;
+    match bandwidth.checked_mul(time.0) {
+        Some(product) => product / SECOND, // nearly always
+        None => u64::try_from(u128::from(bandwidth) * u128::from(time.0) / u128::from(SECOND)).unwrap_or(u64::MAX),
+    }
 }
 
 #[cfg(test)]
@@ -70,7 +75,7 @@ mod tests {
     fn bunched_acks_give_their_excess() {
         let p = Params::default();
         let bandwidth = Rate::from_mbps(8).bytes_per_sec(); // 1 kB per ms
-        let mut a = Aggregation::new(Time::ZERO);
+        let mut a = Aggregation::new(&p, Time::ZERO);
         // Evenly spaced ACKs: each begins an epoch, so the excess is a single ACK.
         for ms in 1..=20 {
             a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
@@ -98,7 +103,7 @@ mod tests {
     fn ns3_expects_no_bytes_within_the_first_second() {
         let p = Params { aggregation_tick_ms: 1000.0, aggregation_reset: 4096, ..Params::default() };
         let bandwidth = Rate::from_mbps(8).bytes_per_sec();
-        let mut a = Aggregation::new(Time::ZERO);
+        let mut a = Aggregation::new(&p, Time::ZERO);
         for ms in 1..=20 {
             a.update(&p, Time::from_millis(ms), false, bandwidth, 1072, 1_000_000);
         }

@@ -20,14 +20,17 @@ use std::collections::VecDeque;
 pub struct GreenPhy {
     config: GreenPhyConfig,
     stations: Vec<PortStation>,
+    /// Streams with something to send, and those that send now: station and number there, in this order.
+    pending: Vec<(usize, usize)>,
+    senders: Vec<(usize, usize)>,
     /// Class of each flow, if it differs from its port's.
     classes: Vec<Option<PriorityClass>>,
     noise: NoiseProcess,
     phase: MediumPhase,
     /// End of the phase.
     next: Time,
-    /// Start of the first beacon region, and the beacon period.
-    first_beacon: Time,
+    /// Start of the current or next beacon region, and the beacon period.
+    beacon_at: Time,
     beacon_period: Time,
     /// Time that an MPDU keeps the medium busy, by its number of PBs.
     busy: Vec<Time>,
@@ -68,11 +71,13 @@ impl GreenPhy {
         let beacon_period = config.beacon_period();
         GreenPhy {
             stations: (0..2 * pairs).map(station).collect(),
+            pending: Vec::new(),
+            senders: Vec::new(),
             classes: classes.to_vec(),
             noise: NoiseProcess::new(&config.noise, name, seed),
             phase: MediumPhase::Idle,
             next: Time::MAX,
-            first_beacon: Time(seed.stream(name, "beacon").range(0, beacon_period.0 - 1)),
+            beacon_at: Time(seed.stream(name, "beacon").range(0, beacon_period.0 - 1)),
             beacon_period,
             busy: (0..=config.max_pbs.max(1)).map(|n| config.busy(n)).collect(),
             config: config.clone(),
@@ -82,14 +87,15 @@ impl GreenPhy {
 
     /// Starts contention on the free medium if a station has something to send.
     fn contend(&mut self, now: Time) {
-        let streams = || self.stations.iter().flat_map(|s| &s.streams);
-        let Some(class) = streams().filter(|s| s.is_pending()).map(|s| s.class).max() else {
+        let GreenPhy { stations, pending, .. } = self;
+        let Some(class) = pending.iter().map(|&(port, i)| stations[port].streams[i].class).max() else {
             (self.phase, self.next) = (MediumPhase::Idle, Time::MAX);
             return;
         };
         let mut least = u32::MAX;
-        for s in self.stations.iter_mut().flat_map(|s| &mut s.streams) {
-            s.contends = s.is_pending() && s.class == class;
+        for &(port, i) in &*pending {
+            let s = &mut stations[port].streams[i];
+            s.contends = s.class == class;
             if s.contends {
                 least = least.min(s.csma.slots());
             }
@@ -104,16 +110,17 @@ impl GreenPhy {
     }
 
     /// Returns the start of the current or next beacon region at `now`.
-    fn beacon_after(&self, now: Time) -> Time {
-        let c = &self.config;
-        if c.beacon.is_zero() {
+    fn beacon_after(&mut self, now: Time) -> Time {
+        let length = self.config.beacon;
+        if length.is_zero() {
             return Time::MAX;
         }
-        let period = self.beacon_period.0;
-        let over = now.saturating_sub(self.first_beacon + c.beacon).0;
-        // Number of regions that ended by `now`.
-        let ended = if now < self.first_beacon + c.beacon { 0 } else { over / period + 1 };
-        self.first_beacon + Time(period * ended)
+        let end = self.beacon_at + length;
+        if now >= end {
+            let periods = (now - end).0 / self.beacon_period.0 + 1;
+            self.beacon_at += self.beacon_period * periods;
+        }
+        self.beacon_at
     }
 
     /// Ends the back-off: one or several stations send.
@@ -121,26 +128,25 @@ impl GreenPhy {
         let room = self.beacon_after(now) - now;
         let c = &self.config;
         let most = (1..=c.max_pbs).rev().find(|&n| self.busy[n] <= room).unwrap_or(1);
-        let mut senders = 0;
-        let mut sender = (0, 0);
         let mut longest = 0;
-        for (port, PortStation { streams, tally }) in self.stations.iter_mut().enumerate() {
-            for (i, s) in streams.iter_mut().enumerate().filter(|(_, s)| s.contends) {
-                s.contends = s.csma.idle(slots);
-                if s.contends {
-                    longest = s.load(now, most, c.mode.body_bytes(), tally).max(longest);
-                    sender = (port, i);
-                    senders += 1;
-                } else {
-                    s.csma.busy();
-                }
+        for &(port, i) in &self.pending {
+            let PortStation { streams, tally } = &mut self.stations[port];
+            let s = &mut streams[i];
+            if !std::mem::take(&mut s.contends) {
+                continue;
+            }
+            if s.csma.idle(slots) {
+                longest = s.load(now, most, c.mode.body_bytes(), tally).max(longest);
+                self.senders.push((port, i));
+            } else {
+                s.csma.busy();
             }
         }
-        if senders == 1 {
+        if let [sender] = self.senders[..] {
             self.send(now, sender, longest);
         } else {
-            for s in self.stations.iter_mut().filter(|s| s.streams.iter().any(|s| s.contends)) {
-                s.tally.stats.arq.collisions += 1;
+            for one in self.senders.chunk_by(|a, b| a.0 == b.0) {
+                self.stations[one[0].0].tally.stats.arq.collisions += 1;
             }
             let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { self.busy[longest] };
             (self.phase, self.next) = (MediumPhase::Exchange(false), now + rest);
@@ -158,9 +164,12 @@ impl GreenPhy {
         // Nothing reaches the far end of an unplugged cable.
         let unplugged = config.is_unplugged(port / 2, now, now + busy[n]);
         if !noise.corrupts(now, data, config.robust_share) && !unplugged {
-            let edge = |i: usize| data + air * i as u64 / n as u64;
             let arrival = data + air + config.latency;
-            let bad = |i| noise.corrupts(edge(i), edge(i + 1), 1.0);
+            let mut edge = data;
+            let bad = |i| {
+                let start = std::mem::replace(&mut edge, data + air * (i as u64 + 1) / n as u64);
+                noise.corrupts(start, edge, 1.0)
+            };
             streams[stream].pass(bad, tally, &mut |p| arrivals.push_back((arrival, port, p)));
             let sack = data + air + config.rifs;
             acknowledged = !noise.corrupts(sack, sack + config.delimiter, config.robust_share);
@@ -172,14 +181,18 @@ impl GreenPhy {
 
     /// Ends an exchange, including its gaps.
     fn finish(&mut self, now: Time, acknowledged: bool, dropped: &mut dyn FnMut(Packet)) {
-        let GreenPhy { config, stations, arrivals, .. } = self;
+        let GreenPhy { config, stations, pending, arrivals, .. } = self;
         let arrival = now + config.latency;
-        for (port, PortStation { streams, tally }) in stations.iter_mut().enumerate() {
-            for s in streams.iter_mut().filter(|s| s.contends) {
-                s.contends = false;
-                s.csma.sent(acknowledged);
-                let deliver = &mut |p| arrivals.push_back((arrival, port, p));
-                s.finish_exchange(now, acknowledged, config, tally, dropped, deliver);
+        for sender @ (port, i) in self.senders.drain(..) {
+            let PortStation { streams, tally } = &mut stations[port];
+            let s = &mut streams[i];
+            s.csma.sent(acknowledged);
+            let deliver = &mut |p| arrivals.push_back((arrival, port, p));
+            s.finish_exchange(now, acknowledged, config, tally, dropped, deliver);
+            if !s.is_pending()
+                && let Ok(at) = pending.binary_search(&sender)
+            {
+                pending.remove(at);
             }
         }
         self.contend(now);
@@ -190,13 +203,19 @@ impl Medium for GreenPhy {
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let station = &mut self.stations[port];
         let class = self.classes.get(p.flow.index()).copied().flatten();
+        let stream = station.stream_of(class);
         if p.size > self.config.mtu {
             let mut fragments = Fragments::new(p, self.config.mtu);
             while let Some(f) = fragments.next() {
-                station.enqueue(now, f, class, &self.config).into_iter().for_each(&mut *dropped);
+                station.enqueue(now, f, stream, &self.config).into_iter().for_each(&mut *dropped);
             }
-        } else if let Some(p) = station.enqueue(now, p, class, &self.config) {
+        } else if let Some(p) = station.enqueue(now, p, stream, &self.config) {
             dropped(p);
+        }
+        if let Err(at) = self.pending.binary_search(&(port, stream))
+            && self.stations[port].streams[stream].is_pending()
+        {
+            self.pending.insert(at, (port, stream));
         }
         match self.phase {
             MediumPhase::Idle => self.contend(now),

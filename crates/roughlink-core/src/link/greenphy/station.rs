@@ -10,6 +10,7 @@ use crate::link::pipe::PipeStats;
 use crate::packet::Packet;
 use crate::units::Time;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) struct PortStation {
@@ -71,16 +72,20 @@ impl PortStation {
         PortStation { streams, tally: PortTally::default() }
     }
 
-    /// Adds a packet to the queue of `class`, or of the port's class; returns the packet if the queue is full.
+    /// Returns the stream of `class`, or of the port's class.
+    pub(super) fn stream_of(&self, class: Option<PriorityClass>) -> usize {
+        class.and_then(|class| self.streams.iter().position(|s| s.class == class)).unwrap_or(0)
+    }
+
+    /// Adds a packet to the queue of a stream; returns the packet if the queue is full.
     pub(super) fn enqueue(
         &mut self,
         now: Time,
         packet: Packet,
-        class: Option<PriorityClass>,
+        stream: usize,
         config: &GreenPhyConfig,
     ) -> Option<Packet> {
-        let index = class.and_then(|class| self.streams.iter().position(|s| s.class == class)).unwrap_or(0);
-        let dropped = self.streams[index].enqueue(now, packet, config);
+        let dropped = self.streams[stream].enqueue(now, packet, config);
         let waiting = self.waiting() as u32;
         let stats = &mut self.tally.stats;
         if dropped.is_some() {
@@ -147,11 +152,13 @@ impl ClassQueue {
             b.transmissions += 1;
         }
         self.loaded = repeats;
-        while self.loaded == self.blocks.len() && self.loaded < most && self.cut < self.end {
-            let (start, end) = (self.cut, self.end.min(self.cut + body));
-            self.blocks.push_back(PhyBlock { start, end, first_sent: now, transmissions: 1, received: false });
-            self.cut = end;
-            self.loaded += 1;
+        if repeats == self.blocks.len() {
+            while self.loaded < most && self.cut < self.end {
+                let (start, end) = (self.cut, self.end.min(self.cut + body));
+                self.blocks.push_back(PhyBlock { start, end, first_sent: now, transmissions: 1, received: false });
+                self.cut = end;
+                self.loaded += 1;
+            }
             self.begin_frames(now, tally);
         }
         let arq = &mut tally.stats.arq;
@@ -184,27 +191,32 @@ impl ClassQueue {
         tally: &mut PortTally,
         deliver: &mut impl FnMut(Packet),
     ) {
-        let mut at = self.settled;
+        let mut received = 0..0;
         for i in 0..self.loaded {
+            let block = &mut self.blocks[i];
             if bad(i) {
                 tally.stats.arq.errors += 1;
-            } else if self.blocks[i].received {
+            } else if block.received {
                 tally.stats.arq.duplicates += 1;
             } else {
-                self.blocks[i].received = true;
-                let PhyBlock { start, end, .. } = self.blocks[i];
-                // Blocks are in order, and delivered frames have no missing bytes.
-                while self.frames.get(at).is_some_and(|f| f.end <= start) {
-                    at += 1;
+                block.received = true;
+                let PhyBlock { start, end, .. } = *block;
+                if start != received.end {
+                    self.fill_frames(&received);
+                    received.start = start;
                 }
-                let mut touched = at;
-                while let Some(f) = self.frames.get_mut(touched).filter(|f| f.start < end) {
-                    f.missing -= end.min(f.end) - start.max(f.start);
-                    touched += 1;
-                }
+                received.end = end;
             }
         }
+        self.fill_frames(&received);
         self.deliver(deliver);
+    }
+
+    /// Adds received bytes of the stream to their frames. Delivered frames have no missing bytes.
+    fn fill_frames(&mut self, received: &Range<u64>) {
+        for f in self.frames.range_mut(self.settled..).take_while(|f| f.start < received.end) {
+            f.missing -= received.end.min(f.end).saturating_sub(received.start.max(f.start));
+        }
     }
 
     /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. Abandons the remaining
@@ -224,23 +236,23 @@ impl ClassQueue {
         let lost_before = stats.lost;
         if acknowledged && left == blocks.len() && blocks.iter().all(|b| b.received) {
             blocks.clear(); // the usual case
-            left = 0;
-        }
-        blocks.retain(|b| {
-            if left == 0 {
-                return true;
-            }
-            left -= 1;
-            let spent = b.transmissions >= config.transmissions || now - b.first_sent >= config.lifetime;
-            if spent && !b.received {
-                for f in touched(frames, b.start, b.end).filter(|f| !f.lost) {
-                    f.lost = true;
-                    stats.lost += 1;
-                    dropped(f.packet);
+        } else {
+            blocks.retain(|b| {
+                if left == 0 {
+                    return true;
                 }
-            }
-            !(acknowledged && b.received || spent)
-        });
+                left -= 1;
+                let spent = b.transmissions >= config.transmissions || now - b.first_sent >= config.lifetime;
+                if spent && !b.received {
+                    for f in touched(frames, b.start, b.end).filter(|f| !f.lost) {
+                        f.lost = true;
+                        stats.lost += 1;
+                        dropped(f.packet);
+                    }
+                }
+                !(acknowledged && b.received || spent)
+            });
+        }
         if stats.lost > lost_before {
             self.forget_lost();
             self.deliver(deliver);

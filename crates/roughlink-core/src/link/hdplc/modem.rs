@@ -13,6 +13,8 @@ pub(super) struct HdplcModem {
     /// SDUs sent and not acknowledged, by number; first in the next PDU.
     pub(super) unacknowledged: VecDeque<Sdu>,
     waiting: VecDeque<WaitingSdu>,
+    /// PDU that the SDUs at the front of `waiting` will form.
+    forming: FormingPdu,
     /// Number of SDUs of `unacknowledged` in the last PDU.
     loaded: usize,
     /// Number of the next new SDU.
@@ -57,6 +59,7 @@ impl HdplcModem {
         HdplcModem {
             unacknowledged: VecDeque::new(),
             waiting: VecDeque::new(),
+            forming: FormingPdu::default(),
             loaded: 0,
             next: 0,
             receiver: ReorderBuffer::default(),
@@ -86,19 +89,31 @@ impl HdplcModem {
         None
     }
 
+    /// Returns true if there is nothing to send.
+    pub(super) fn is_idle(&self) -> bool {
+        self.unacknowledged.is_empty() && self.waiting.is_empty()
+    }
+
     /// Returns when the next PDU is ready: at once to repeat an SDU, else when it became full or the timer expires.
-    fn ready(&self, rate: Rate, config: &HdplcConfig) -> Option<Time> {
+    fn ready(&mut self, rate: Rate, config: &HdplcConfig) -> Option<Time> {
         if !self.unacknowledged.is_empty() {
             return Some(Time::ZERO);
         }
-        let oldest = self.waiting.front()?;
-        let mut load = PduLoad::default();
-        let full = self.waiting.iter().enumerate().find(|(i, w)| {
+        let timer = self.waiting.front()?.came + config.aggregation;
+        let forming = &mut self.forming;
+        if forming.rate != rate {
+            *forming = FormingPdu { rate, ..FormingPdu::default() };
+        }
+        while forming.full.is_none()
+            && let Some(w) = self.waiting.get(forming.sdus)
+        {
+            forming.sdus += 1;
             // The last SDU that may join, or the first that no longer fits, completes the PDU.
-            !load.takes(w.packet.size, rate, config) || i + 1 == config.max_sdus
-        });
-        let timer = oldest.came + config.aggregation;
-        Some(full.map_or(timer, |(_, w)| timer.min(w.came)))
+            if !forming.load.takes(w.packet.size, rate, config) || forming.sdus == config.max_sdus {
+                forming.full = Some(w.came);
+            }
+        }
+        Some(forming.full.map_or(timer, |full| timer.min(full)))
     }
 
     /// Returns when this modem starts to send if the medium is free from `free` on and no other modem starts.
@@ -118,6 +133,7 @@ impl HdplcModem {
     pub(super) fn load(&mut self, now: Time, config: &HdplcConfig) -> u64 {
         let rate = config.rate_at(now);
         let mut load = PduLoad::default();
+        self.forming = FormingPdu::default();
         self.loaded = 0;
         for sdu in self.unacknowledged.iter_mut().take(config.max_sdus) {
             if !load.takes(sdu.packet.size, rate, config) {
@@ -156,19 +172,18 @@ impl HdplcModem {
         load.bytes
     }
 
-    /// Applies `bad`, which gets the bytes before and after each SDU, to the SDUs of the PDU just built. SDUs that pass
-    /// are received; `deliver` gets those that are next in order.
+    /// Applies `bad`, which gets the bytes up to the end of each SDU, to the SDUs of the PDU just built in order. SDUs
+    /// that pass are received; `deliver` gets those that are next in order.
     pub(super) fn pass(
         &mut self,
         config: &HdplcConfig,
-        mut bad: impl FnMut(u64, u64) -> bool,
+        mut bad: impl FnMut(u64) -> bool,
         deliver: &mut impl FnMut(Packet),
     ) {
         let mut end = 0;
         for sdu in self.unacknowledged.iter_mut().take(self.loaded) {
-            let begin = end;
             end += u64::from(sdu.packet.size) + u64::from(config.sdu_overhead);
-            if bad(begin, end) {
+            if bad(end) {
                 self.stats.arq.errors += 1;
             } else if sdu.received {
                 self.stats.arq.duplicates += 1;
@@ -235,8 +250,12 @@ impl ReorderBuffer {
     /// Receives SDU `number`; `None` if the sender abandoned it.
     fn receive(&mut self, number: u64, packet: Option<Packet>, deliver: &mut impl FnMut(Packet)) {
         if number > self.expected {
-            let at = self.held.partition_point(|h| h.0 < number);
-            self.held.insert(at, (number, packet));
+            if self.held.back().is_none_or(|last| last.0 < number) {
+                self.held.push_back((number, packet));
+            } else {
+                let at = self.held.partition_point(|h| h.0 < number);
+                self.held.insert(at, (number, packet));
+            }
             return;
         }
         packet.into_iter().for_each(&mut *deliver);
@@ -248,8 +267,20 @@ impl ReorderBuffer {
     }
 }
 
+/// Progress of the search for the SDU that completes a PDU.
+#[derive(Debug, Default)]
+struct FormingPdu {
+    /// Rate at which the PDU would leave.
+    rate: Rate,
+    /// Number of SDUs examined so far, and those among them that fit.
+    sdus: usize,
+    load: PduLoad,
+    /// Time at which the PDU became full.
+    full: Option<Time>,
+}
+
 /// SDUs in a PDU under construction.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct PduLoad {
     bytes: u64,
 }

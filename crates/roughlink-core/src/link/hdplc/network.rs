@@ -21,6 +21,8 @@ pub struct Hdplc {
     /// Configurations by pair; they differ only in their channels.
     configs: Vec<HdplcConfig>,
     modems: Vec<HdplcModem>,
+    /// Ports with something to send, in ascending order.
+    pending: Vec<usize>,
     /// Noise processes, and the one of each pair. Pairs with the same noise have the same process.
     noises: Vec<NoiseProcess>,
     noise_of: Vec<usize>,
@@ -69,6 +71,7 @@ impl Hdplc {
         }
         Hdplc {
             modems: (0..2 * pairs).map(modem).collect(),
+            pending: Vec::new(),
             noises,
             noise_of,
             configs,
@@ -86,34 +89,37 @@ impl Hdplc {
 
     /// Computes the next event of a free medium.
     fn contend(&mut self, now: Time) {
-        self.next = (0..self.modems.len()).map(|port| self.start(now, port)).min().unwrap_or(Time::MAX);
+        self.next = (0..self.pending.len()).map(|i| self.start(now, i)).min().unwrap_or(Time::MAX);
     }
 
-    /// Returns when the modem at `port` starts if no other does. If the rate fell, its PDU may long have been full.
-    fn start(&mut self, now: Time, port: usize) -> Time {
+    /// Returns when pending modem `i` starts if no other does. If the rate fell, its PDU may long have been full.
+    fn start(&mut self, now: Time, i: usize) -> Time {
+        let port = self.pending[i];
         self.modems[port].start(now, self.free, &self.configs[port / 2]).map_or(Time::MAX, |start| start.max(now))
     }
 
     fn begin(&mut self, now: Time) {
-        let (ports, last) = (self.modems.len(), self.last);
-        let (mut first, mut port) = (Time::MAX, last);
-        for candidate in (1..=ports).map(|i| (last + i) % ports) {
+        let pending = self.pending.len();
+        let after_last = self.pending.partition_point(|port| *port <= self.last);
+        let (mut first, mut sender) = (Time::MAX, 0);
+        for candidate in (after_last..pending).chain(0..after_last) {
             let start = self.start(now, candidate);
             if start < first {
-                (first, port) = (start, candidate);
+                (first, sender) = (start, candidate);
             }
         }
         let c = &self.configs[0];
         let (slot, timeout) = (c.slot, c.rifs + c.ack + c.slot);
-        let collide = c.collisions && (0..ports).any(|other| other != port && self.start(now, other) - first < slot);
+        let near = |medium: &mut Self, other| medium.start(now, other) - first < slot;
+        let collide = c.collisions && (0..pending).any(|other| other != sender && near(self, other));
         self.exchange = Some(if collide {
             self.collide(now, first, timeout)
         } else {
-            self.last = port;
-            self.send(now, port, timeout)
+            self.last = self.pending[sender];
+            self.send(now, self.last, timeout)
         });
-        for m in &mut self.modems {
-            m.redraw();
+        for &port in &self.pending {
+            self.modems[port].redraw();
         }
         self.next = self.exchange.map_or(Time::MAX, |e| e.end);
     }
@@ -121,8 +127,8 @@ impl Hdplc {
     /// Sends the PDUs of all modems that start less than a slot after `first`; all are lost.
     fn collide(&mut self, now: Time, first: Time, timeout: Time) -> PduExchange {
         let mut end = first;
-        for port in 0..self.modems.len() {
-            let start = self.start(now, port);
+        for i in 0..self.pending.len() {
+            let (port, start) = (self.pending[i], self.start(now, i));
             if start - first < self.config(port).slot {
                 let bytes = self.modems[port].load(start, &self.configs[port / 2]);
                 self.modems[port].stats.arq.collisions += 1;
@@ -141,7 +147,11 @@ impl Hdplc {
         let end = data + config.in_symbols(rate.time_for(bytes));
         let mut acknowledged = !noise.corrupts(now, data, config.robust_share);
         if acknowledged {
-            let bad = |from, to| noise.corrupts(data + rate.time_for(from), data + rate.time_for(to), 1.0);
+            let mut edge = data;
+            let bad = |bytes| {
+                let start = std::mem::replace(&mut edge, data + rate.time_for(bytes));
+                noise.corrupts(start, edge, 1.0)
+            };
             modems[port].pass(config, bad, &mut |p| arrivals.push_back((end, port, p)));
             let ack = end + config.rifs;
             acknowledged = !noise.corrupts(ack, ack + config.ack, config.robust_share);
@@ -154,11 +164,13 @@ impl Hdplc {
     fn finish(&mut self, exchange: PduExchange, dropped: &mut dyn FnMut(Packet)) {
         let PduExchange { end, port, acknowledged } = exchange;
         let Hdplc { configs, modems, arrivals, .. } = self;
-        for (i, m) in modems.iter_mut().enumerate() {
-            if port.is_none_or(|p| p == i) {
+        self.pending.retain(|&i| {
+            let m = &mut modems[i];
+            if port.is_none_or(|port| port == i) {
                 m.settle(end, acknowledged, &configs[i / 2], dropped, &mut |p| arrivals.push_back((end, i, p)));
             }
-        }
+            !m.is_idle()
+        });
         self.exchange = None;
         self.free = end;
         self.contend(end);
@@ -186,6 +198,11 @@ impl Medium for Hdplc {
             }
         } else if let Some(p) = modem.enqueue(now, p, config) {
             dropped(p);
+        }
+        if let Err(at) = self.pending.binary_search(&port)
+            && !self.modems[port].is_idle()
+        {
+            self.pending.insert(at, port);
         }
         if self.exchange.is_none() {
             self.contend(now);

@@ -177,6 +177,8 @@ pub struct NoiseProcess {
     recorded: Vec<(Time, f64)>,
     /// Current step of `recorded`.
     at: usize,
+    /// Time before which only the stationary error corrupts blocks.
+    calm_until: Time,
     draws: RandomField,
 }
 
@@ -199,27 +201,38 @@ impl NoiseProcess {
                 .collect(),
             recorded: noise.recorded.clone(),
             at: 0,
+            calm_until: Time::ZERO,
             draws: seed.field(name, "noise"),
         }
     }
 
     /// Returns true if a block on air from `from` to `to` is bad. The probabilities of impulses and of recorded noise
     /// are multiplied by `share`, so that robust modes suffer less. `from` must not decrease from call to call.
+    #[inline]
     pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
-        let spared = if self.recorded.is_empty() {
-            let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
-            let mut spared = 1.0 - stationary;
-            for train in self.trains.iter_mut().filter(|t| !t.is_clear(to)) {
-                spared = train.overlapping(from, to).fold(spared, |spared, p| spared * (1.0 - p.hit * share));
-            }
-            spared
-        } else {
+        let spared = if to < self.calm_until { 1.0 - self.stationary } else { self.pass_probability(from, to, share) };
+        self.draws.unit(from.0, to.0) >= spared
+    }
+
+    /// Returns the probability that a block passes, and finds the time until which it stays the stationary one.
+    #[inline(never)]
+    fn pass_probability(&mut self, from: Time, to: Time, share: f64) -> f64 {
+        if !self.recorded.is_empty() {
             while self.recorded.get(self.at + 1).is_some_and(|s| s.0 <= from) {
                 self.at += 1;
             }
-            1.0 - self.recorded[self.at].1 * share
-        };
-        self.draws.unit(from.0, to.0) >= spared
+            return 1.0 - self.recorded[self.at].1 * share;
+        }
+        let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
+        let mut spared = 1.0 - stationary;
+        self.calm_until = self.fading.as_ref().map_or(Time::MAX, Fade::good_until);
+        for train in &mut self.trains {
+            if !train.is_clear(to) {
+                spared = train.overlapping(from, to).fold(spared, |spared, p| spared * (1.0 - p.hit * share));
+            }
+            self.calm_until = self.calm_until.min(train.clear_until());
+        }
+        spared
     }
 }
 
@@ -237,6 +250,11 @@ impl Fade {
             self.until += self.stream.exponential_time(mean).max(Time(1));
         }
         self.bad.then_some(self.config.stationary)
+    }
+
+    /// Returns the end of the good state; zero in the bad state.
+    fn good_until(&self) -> Time {
+        if self.bad { Time::ZERO } else { self.until }
     }
 }
 

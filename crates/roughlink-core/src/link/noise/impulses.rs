@@ -258,9 +258,13 @@ impl PulseTrain {
     }
 
     /// Returns true if no generated impulse begins by `to`, so that none overlaps a block on air until then.
-    #[inline(always)]
     pub(super) fn is_clear(&self, to: Time) -> bool {
-        self.recent.is_empty() && self.next.is_none_or(|p| p.start > to)
+        to < self.clear_until()
+    }
+
+    /// Returns the time before which no impulse touches a block.
+    pub(super) fn clear_until(&self) -> Time {
+        if self.recent.is_empty() { self.next.map_or(Time::MAX, |p| p.start) } else { Time::ZERO }
     }
 
     /// Returns the impulses that overlap `[from, to]`. `from` must never decrease.

@@ -100,14 +100,18 @@ impl TcpSender {
             if unsent < mss || in_flight == 0 || end == self.push || self.fin.is_some() {
                 return run;
             }
-            let Some((window, mut rate)) = self.core.permit() else { return run };
+            let Some((window, mut rate)) = self.core.permit() else {
+                run.is_last = true;
+                return run;
+            };
             if self.cfg.pacing && rate.is_none() {
                 rate = Some(self.window_rate(window));
             }
+            self.permitted = window;
             if !self.cfg.tso_autosizing && self.core.is_paced_out(now, rate) {
+                run.is_last = true;
                 return run;
             }
-            self.permitted = window;
             (self.burst.deferred, self.burst.paced_out) = (false, false);
             let available = window.min(self.core.flow.send_window).saturating_sub(in_flight);
             if available < mss {
@@ -126,6 +130,8 @@ impl TcpSender {
                 self.refill();
             }
             if !self.may_leave(now, nxt, None, rate) {
+                self.on_window_end(now);
+                run.is_last = true;
                 return run;
             }
             self.send_new(now, mss as u32, rate);

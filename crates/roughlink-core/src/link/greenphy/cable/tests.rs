@@ -168,7 +168,7 @@ fn beacons_block_their_region_and_exchanges_that_overlap_it() {
     let share = |beacon, mains_hz| {
         let mut b = CableBench::new(&GreenPhyConfig { beacon, mains_hz, ..plain() }, 1);
         b.saturate(Time::from_secs(60), &[0], 1500);
-        let first = b.link.first_beacon;
+        let first = b.link.beacon_at;
         let period = b.link.config.beacon_period();
         // Nothing arrives between the start of a region and the end of the shortest exchange after it.
         let latency = b.link.config.latency;
