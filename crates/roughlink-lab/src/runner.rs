@@ -1,7 +1,6 @@
 //! Execution of runs on all cores: one thread per run, longest runs first. Finished runs go into the store.
 
 use crate::error::LabError;
-use crate::experiment::plan::CellJob;
 use crate::store::{RUNS, RunLine, RunRecord, Store, key_hash};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::metrics::RunResult;
@@ -73,27 +72,21 @@ impl Job {
 }
 
 /// A run that has its key. Its scenario is read when it is executed.
-#[derive(Clone)]
 pub struct PlannedJob<'p> {
     /// As in [`Job::key`].
     pub key: String,
     limits: RunLimits,
     check: Option<JobCheck<'p>>,
-    source: JobSource<'p>,
+    read: Box<dyn FnOnce() -> Result<Job, LabError> + Send + 'p>,
 }
 
 /// Check of a run before it is executed.
 pub type JobCheck<'p> = &'p (dyn Fn(&Job) -> Result<(), LabError> + Sync);
 
-#[derive(Clone, Debug)]
-enum JobSource<'p> {
-    Read(Box<Job>),
-    Cell(CellJob<'p>),
-}
-
 impl<'p> PlannedJob<'p> {
-    pub(crate) fn new(key: String, cell: CellJob<'p>) -> Self {
-        PlannedJob { key, limits: RunLimits::default(), check: None, source: JobSource::Cell(cell) }
+    /// Creates a run whose scenario `read` reads.
+    pub(crate) fn new(key: String, read: impl FnOnce() -> Result<Job, LabError> + Send + 'p) -> Self {
+        PlannedJob { key, limits: RunLimits::default(), check: None, read: Box::new(read) }
     }
 
     /// Sets the resource limits ([`Job::limits`]).
@@ -113,10 +106,7 @@ impl<'p> PlannedJob<'p> {
     /// # Errors
     /// Returns an error if the scenario is invalid or cannot be read, and the error of the check.
     pub fn read(self) -> Result<Job, LabError> {
-        let job = match self.source {
-            JobSource::Read(job) => Job { limits: self.limits, ..*job },
-            JobSource::Cell(cell) => cell.read(self.key, self.limits)?,
-        };
+        let job = Job { limits: self.limits, ..(self.read)()? };
         self.check.map_or(Ok(()), |check| check(&job))?;
         Ok(job)
     }
@@ -124,8 +114,8 @@ impl<'p> PlannedJob<'p> {
 
 impl From<Job> for PlannedJob<'_> {
     fn from(job: Job) -> Self {
-        let (key, limits) = (job.key.clone(), job.limits);
-        PlannedJob { key, limits, check: None, source: JobSource::Read(Box::new(job)) }
+        let limits = job.limits;
+        PlannedJob::new(job.key.clone(), || Ok(job)).within(limits)
     }
 }
 
@@ -257,7 +247,8 @@ pub enum GridEnd {
 }
 
 /// Executes the jobs that the store lacks on `threads` threads, until all are done or `stop` is set. Calls `report`
-/// every second and whenever finished runs have been stored. Jobs are planned in batches, and the longest of a batch start first.
+/// every second and whenever finished runs have been stored. Jobs are planned in batches, and the longest of a batch
+/// start first.
 ///
 /// # Errors
 /// Returns an error at once if a job cannot be planned or the store cannot be written. Failed runs do not end the

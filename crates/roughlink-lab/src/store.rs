@@ -44,7 +44,8 @@ pub struct RunRecord {
     pub watched: Option<Watched>,
 }
 
-/// Finished runs in a file. Only their places are in memory: a run has some kilobytes, and a sweep up to a million runs.
+/// Finished runs in a file. Only their places are in memory: a run has some kilobytes, and a sweep may have a million
+/// runs.
 #[derive(Debug)]
 pub struct Records {
     file: fs::File,

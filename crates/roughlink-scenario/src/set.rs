@@ -16,7 +16,6 @@ use super::pieces::MAX_AT_ONCE;
 use super::problem::{Problem, Problems, suggest};
 use super::shape::{too_large, unknown};
 use super::syntax;
-use super::template::Gap;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
 use std::num::{IntErrorKind, ParseIntError};
@@ -61,18 +60,46 @@ pub(super) fn apply<'o>(
 pub(super) enum Setting<'v> {
     /// Value as written by the user.
     Value(&'v str),
-    /// Gap in a template, with the number of the override.
-    Gap(usize),
+    /// Blank in a template, with the number of the override.
+    Blank(usize),
 }
 
 impl Setting<'_> {
     fn read(self, text_only: bool) -> Result<Value, Problem> {
         match self {
             Setting::Value(text) => read(text, text_only),
-            Setting::Gap(number) => Ok(Gap { number, text_only }.mark().into()),
+            Setting::Blank(number) => Ok(Blank { number, text_only }.mark().into()),
         }
     }
 }
+
+/// Blank for a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blank {
+    /// Number of the override.
+    pub number: usize,
+    /// True if the value can only be text.
+    pub text_only: bool,
+}
+
+impl Blank {
+    /// Returns the text that marks the blank.
+    fn mark(self) -> String {
+        format!("{MARK}{}{}{MARK}", self.number, if self.text_only { "t" } else { "" })
+    }
+
+    /// Reads the text between two marks.
+    pub(super) fn of(mark: &str) -> Option<Blank> {
+        let number = mark.strip_suffix('t');
+        Some(Blank { number: number.unwrap_or(mark).parse().ok()?, text_only: number.is_some() })
+    }
+}
+
+/// A character for private use, which no scenario needs.
+pub(super) const MARK: char = '\u{e000}';
+/// Start and end of a blank in the text.
+pub(super) const OPEN: &str = "\"\u{e000}";
+pub(super) const CLOSE: &str = "\u{e000}\"";
 
 /// The schema of a table on the path.
 struct TableSchema<'s> {
@@ -132,7 +159,7 @@ fn set(table: &mut dyn TableLike, place: &TableSchema<'_>, path: &[String], valu
                 let (name, params) = with_parameters(text)?;
                 (Setting::Value(name), params)
             }
-            Setting::Gap(_) if key == "name" || !is_plain(&all, place.root) => return Err(no_gap(key)),
+            Setting::Blank(_) if key == "name" || !is_plain(&all, place.root) => return Err(no_blank(key)),
             value => (value, None),
         };
         put(table, key, value.read(all.iter().all(|s| text_only(resolve(s, place.root))))?);
@@ -383,7 +410,7 @@ fn is_plain(all: &[&Schema], root: &Schema) -> bool {
     is_number || name_of(schema).is_some() && definition["type"] != "object" && definition["type"] != "array"
 }
 
-fn no_gap(key: &str) -> Problem {
+fn no_blank(key: &str) -> Problem {
     Problem::new(format!("the values of `{key}` change more than themselves"))
 }
 

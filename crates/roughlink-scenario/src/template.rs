@@ -1,28 +1,19 @@
-//! Texts of the cells of a sweep: the overrides are written once, with gaps for the values that vary. Filling the gaps
-//! takes much less time than writing all overrides into the scenario, and gives the same text.
+//! Texts of the cells of a sweep: the overrides are written once, with blanks for the values that vary. Filling the
+//! blanks takes much less time than writing all overrides into the scenario, and gives the same text.
 
 use super::pieces::MAX_AT_ONCE;
 use super::problem::Problems;
 use super::schema::FORM;
-use super::set::{self, Setting};
+use super::set::{self, Blank, CLOSE, MARK, OPEN, Setting};
 use super::syntax;
 
 /// Text of a scenario with overrides, some of which have no values yet.
 #[derive(Clone, Debug)]
 pub struct ScenarioTemplate {
-    /// Text before each gap.
-    before: Vec<(String, Gap)>,
-    /// Text after the last gap.
+    /// Text before each blank.
+    before: Vec<(String, Blank)>,
+    /// Text after the last blank.
     rest: String,
-}
-
-/// Gap for a value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gap {
-    /// Number of the override.
-    pub number: usize,
-    /// True if the value can only be text.
-    pub text_only: bool,
 }
 
 impl ScenarioTemplate {
@@ -46,7 +37,7 @@ impl ScenarioTemplate {
             return None;
         }
         let settings = overrides.iter().enumerate();
-        let settings = settings.map(|(i, (path, value))| (*path, value.map_or(Setting::Gap(i), Setting::Value)));
+        let settings = settings.map(|(i, (path, value))| (*path, value.map_or(Setting::Blank(i), Setting::Value)));
         let text = set::apply(text, "", settings, &FORM, &mut report);
         if !report.problems.is_empty() {
             return None;
@@ -54,7 +45,7 @@ impl ScenarioTemplate {
         let (mut before, mut rest) = (Vec::new(), &*text);
         while let Some((part, tail)) = rest.split_once(OPEN) {
             let (mark, tail) = tail.split_once(CLOSE)?;
-            before.push((part.to_owned(), Gap::of(mark)?));
+            before.push((part.to_owned(), Blank::of(mark)?));
             rest = tail;
         }
         Some(ScenarioTemplate { before, rest: rest.to_owned() })
@@ -65,31 +56,14 @@ impl ScenarioTemplate {
     pub fn fill(&self, values: &[&str]) -> Option<String> {
         let mut text =
             String::with_capacity(self.rest.len() + self.before.iter().map(|(s, _)| s.len() + 16).sum::<usize>());
-        for (part, gap) in &self.before {
-            let value = values.get(gap.number).filter(|value| !value.contains('{'))?;
+        for (part, blank) in &self.before {
+            let value = values.get(blank.number).filter(|value| !value.contains('{'))?;
             text += part;
-            text += &set::read(value, gap.text_only).ok()?.to_string();
+            text += &set::read(value, blank.text_only).ok()?.to_string();
         }
         Some(text + &self.rest)
     }
 }
-
-impl Gap {
-    /// Returns the text that marks the gap.
-    pub(super) fn mark(self) -> String {
-        format!("{MARK}{}{}{MARK}", self.number, if self.text_only { "t" } else { "" })
-    }
-
-    fn of(mark: &str) -> Option<Gap> {
-        let number = mark.strip_suffix('t');
-        Some(Gap { number: number.unwrap_or(mark).parse().ok()?, text_only: number.is_some() })
-    }
-}
-
-/// A character for private use, which no scenario needs.
-const MARK: char = '\u{e000}';
-const OPEN: &str = "\"\u{e000}";
-const CLOSE: &str = "\u{e000}\"";
 
 #[cfg(test)]
 mod tests {
@@ -131,7 +105,7 @@ mod tests {
             let Ok(text) = fs::read_to_string(&path) else { continue };
             for (i, (one, values)) in PATHS.iter().enumerate() {
                 let (other, fixed) = (PATHS[(i + 5) % PATHS.len()].0, PATHS[(i + 5) % PATHS.len()].1);
-                // Once with one gap, and once with two.
+                // Once with one blank, and once with two.
                 for varies in [false, true] {
                     let template = ScenarioTemplate::new(&text, &[(one, None), (other, (!varies).then_some(fixed[0]))]);
                     for (value, other_value) in values.iter().zip(fixed) {
@@ -149,7 +123,8 @@ mod tests {
 
     #[test]
     fn values_that_change_more_than_themselves_have_no_template() {
-        let text = "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[link]]\nname = \"l\"\nnoise = { kind = \"recorded\" }\n\
+        let text = "duration = \"1 s\"\n[[node]]\nname = \"a\"\n\
+            [[link]]\nname = \"l\"\nnoise = { kind = \"recorded\" }\n\
             [[flow]]\nname = \"f\"\nkind = \"bulk\"\n[[coverage]]\nname = \"c\"\n";
         for path in [
             "name",

@@ -296,6 +296,15 @@ impl ExperimentPlan {
         Some(self.cell(i).ok()?.planned.clone())
     }
 
+    /// Returns a run of a cell, whose scenario is read now if necessary. Runs of the same cell share it.
+    fn job(&self, key: String, cell: &PlannedCell, replica: u32) -> Result<Job, LabError> {
+        let (e, planned) = (&self.experiment, &cell.planned);
+        let scenario = self.scenario(cell)?;
+        let title = format!("{} {} replica {replica}", e.id, planned.at.join(" "));
+        let (watch, limits, real_time) = (e.watch.clone(), RunLimits::default(), planned.stack == KERNEL);
+        Ok(Job { key, scenario, replica, watch, title, limits, real_time })
+    }
+
     /// Returns all cells, without those that cannot be identified.
     pub(super) fn all(&self) -> impl Iterator<Item = Planned> {
         (0..self.cells()).filter_map(|i| self.planned(i))
@@ -399,30 +408,12 @@ impl<'p, I: ExactSizeIterator<Item = usize>> Iterator for PlannedJobs<'p, I> {
         }
         let cell = Arc::clone(self.cell.as_ref()?);
         let key = self.plan.key(&cell.planned, replica);
-        Some(Ok(PlannedJob::new(key, CellJob { plan: self.plan, cell, replica })))
+        let (plan, own) = (self.plan, key.clone());
+        Some(Ok(PlannedJob::new(key, move || plan.job(own, &cell, replica))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.numbers.size_hint()
-    }
-}
-
-/// A run of a cell, whose scenario has perhaps not been read.
-#[derive(Clone, Debug)]
-pub(crate) struct CellJob<'p> {
-    plan: &'p ExperimentPlan,
-    cell: Arc<PlannedCell>,
-    replica: u32,
-}
-
-impl CellJob<'_> {
-    /// Reads the scenario. Runs of the same cell share it.
-    pub(crate) fn read(&self, key: String, limits: RunLimits) -> Result<Job, LabError> {
-        let (e, cell, replica) = (&self.plan.experiment, &self.cell.planned, self.replica);
-        let scenario = self.plan.scenario(&self.cell)?;
-        let title = format!("{} {} replica {replica}", e.id, cell.at.join(" "));
-        let real_time = cell.stack == KERNEL;
-        Ok(Job { key, scenario, replica, watch: e.watch.clone(), title, limits, real_time })
     }
 }
 

@@ -1,5 +1,5 @@
-//! The cells of a large grid that its report shows. A page with a figure, a table and a file of a million cells would be
-//! useless; the result folder has them all.
+//! The cells of a large grid that its report shows. A page with a figure, a table and a file of a million cells would
+//! be useless; the result folder has them all.
 
 use crate::experiment::result::{AxisResult, Cell, ExperimentResult};
 use crate::store::{RESULTS, RUNS_TABLE};
