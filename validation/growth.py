@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Growth of the cost of a packet with chain length, number of flows, queue, window and loss, decade by decade, and of a
-finished sweep with the number of its cells and of its runs.
+"""Growth of costs, decade by decade: of a packet with chain length, number of flows, queue, window and loss, and of a
+finished sweep with its cells and runs.
 
 valgrind's callgrind counts the instructions of two runs: one of each size, and one in which no packet arrives. If files
 grow with the size, the second run uses the same file, else any file with one flow. The difference is divided by the

@@ -172,7 +172,7 @@ fn range([from, to]: [f64; 2]) -> String {
 fn notes(cells: &[Cell]) -> String {
     let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
     let mut notes = Vec::new();
-    if !cells.is_empty() && cells.iter().all(|c| c.deterministic) {
+    if any(|c| c.replicas > 0) && !any(|c| c.replicas > 0 && !c.deterministic) {
         notes.push("The scenario uses no random numbers: all runs are equal, and the values are exact.");
     } else if any(|c| c.deterministic) && !any(Cell::is_single) {
         notes.push("A value without ± is exact: its scenario uses no random numbers.");

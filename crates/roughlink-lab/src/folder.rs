@@ -134,7 +134,7 @@ pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     }
 }
 
-/// Reads statistics piece by piece: those of a large grid are larger than other files of a folder.
+/// Reads statistics piece by piece. A large grid has more of them than any other file.
 fn read_results(path: &Path) -> io::Result<ReportInput> {
     let file = disk::reader(path)?;
     if file.metadata()?.len() > MAX_RESULTS_SIZE {

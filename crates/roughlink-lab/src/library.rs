@@ -196,18 +196,21 @@ pub(crate) struct CellTemplate {
 }
 
 impl CellTemplate {
-    /// Creates the template of the scenarios that differ from `parsed`, the text `source` with `overrides`, in the
-    /// values of the overrides after the first `fixed`. Returns `None` if other things may differ, too.
-    pub(crate) fn new(
+    /// Returns the text of the scenarios that differ in the values of the overrides after the first `fixed`. Returns
+    /// `None` if there are no such overrides, or if other things may differ, too.
+    pub(crate) fn text(
         source: &ScenarioText,
         overrides: &[(String, String)],
         fixed: usize,
-        parsed: &Parsed,
-    ) -> Option<Self> {
+    ) -> Option<ScenarioTemplate> {
         let values = overrides.iter().enumerate();
         let values = values.map(|(i, (path, value))| (path.as_str(), (i < fixed).then_some(value.as_str())));
-        let text = ScenarioTemplate::new(&source.text, &values.collect::<Vec<_>>())?;
-        Some(CellTemplate { text, files: hash_of(&parsed.scenario, &parsed.files) })
+        if fixed < overrides.len() { ScenarioTemplate::new(&source.text, &values.collect::<Vec<_>>()) } else { None }
+    }
+
+    /// Creates the template with this text, of which `parsed` is one of the scenarios.
+    pub(crate) fn new(text: ScenarioTemplate, parsed: &Parsed) -> Self {
+        CellTemplate { text, files: hash_of(&parsed.scenario, &parsed.files) }
     }
 
     /// Returns the fingerprint of the scenario with these values; `None` if it must be parsed.

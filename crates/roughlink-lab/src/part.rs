@@ -295,7 +295,9 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
     for folder in folders {
         let part = Store::open(folder)?;
         damage.extend(part.damage().cloned());
-        parts.push(Part { folder, runs: part.into_records() });
+        let mut runs = part.into_records();
+        runs.close(); // there may be more parts than files may be open
+        parts.push(Part { folder, runs });
     }
     let mut store = open(&plan, output)?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();

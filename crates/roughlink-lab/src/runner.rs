@@ -71,7 +71,7 @@ impl Job {
     }
 }
 
-/// A run that has its key. Its scenario is read when it is executed.
+/// A run that has its key. The scenario is read just before the run is executed.
 pub struct PlannedJob<'p> {
     /// As in [`Job::key`].
     pub key: String,
@@ -417,10 +417,10 @@ fn run_batch(
                             Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                         }
                     }
-                    let path = || store.folder().join(RUNS);
-                    let lines = lines.into_iter().collect::<Result<Vec<_>, _>>();
-                    let lines = lines.map_err(|source| LabError::Write { path: path(), source });
-                    if let Err(e) = lines.and_then(|lines| store.extend(lines)) {
+                    let path = store.folder().join(RUNS);
+                    let wrong = lines.extract_if(.., |line| line.is_err()).find_map(Result::err);
+                    let wrong = wrong.map_or(Ok(()), |source| Err(LabError::Write { path, source }));
+                    if let Err(e) = store.extend(lines.into_iter().flatten()).and(wrong) {
                         give_up.store(true, Ordering::Relaxed);
                         faults.store.get_or_insert(e);
                     }

@@ -48,7 +48,8 @@ pub struct RunRecord {
 /// runs.
 #[derive(Debug)]
 pub struct Records {
-    file: fs::File,
+    /// The open file; `None` to open it for each run.
+    file: Option<fs::File>,
     path: PathBuf,
     lines: LinePlaces,
 }
@@ -64,7 +65,7 @@ impl Records {
         match found {
             Err(source) => Err(LabError::Read { path, source }),
             Ok((None, _)) => Err(foreign(folder, RUNS)),
-            Ok((Some(found), file)) => Ok(Records { file, path, lines: found.lines }),
+            Ok((Some(found), file)) => Ok(Records { file: Some(file), path, lines: found.lines }),
         }
     }
 
@@ -73,15 +74,23 @@ impl Records {
         self.lines.contains_key(&key_hash(key))
     }
 
-    /// Reads the finished run with this key; `None` if there is none.
+    /// Reads the run with this key; `None` if it is not finished.
     ///
     /// # Errors
     /// Returns an error if its line cannot be read or has changed.
     pub fn get(&self, key: &str) -> Result<Option<RunRecord>, LabError> {
         let Some(place) = self.lines.get(&key_hash(key)) else { return Ok(None) };
-        let record = lines::record_at(&self.file, *place);
+        let record = match &self.file {
+            Some(file) => lines::record_at(file, *place),
+            None => disk::reader(&self.path).and_then(|file| lines::record_at(&file, *place)),
+        };
         let record = record.map_err(|source| LabError::Read { path: self.path.clone(), source })?;
         Ok(Some(record).filter(|record| record.key == key))
+    }
+
+    /// Closes the file and unlocks it. From then on, the file is opened for each run.
+    pub(crate) fn close(&mut self) {
+        self.file = None;
     }
 
     /// Reads the keys of the runs, in any order.
@@ -89,9 +98,9 @@ impl Records {
     /// # Errors
     /// Returns an error if a line cannot be read or has changed.
     pub fn keys(&self) -> Result<Vec<String>, LabError> {
-        let key = |place: &LinePlace| Ok(lines::record_at(&self.file, *place)?.key);
-        let keys: io::Result<Vec<String>> = self.lines.values().map(key).collect();
-        keys.map_err(|source| LabError::Read { path: self.path.clone(), source })
+        let failed = |source| LabError::Read { path: self.path.clone(), source };
+        let file = disk::reader(&self.path).map_err(failed)?;
+        self.lines.values().map(|place| lines::key_at(&file, *place)).collect::<io::Result<_>>().map_err(failed)
     }
 
     /// Returns the number of runs.
@@ -166,7 +175,7 @@ impl Store {
         }
         let end = file.size().map_err(unreadable)?;
         let copy = file.reader().try_clone().map_err(unreadable)?;
-        let records = Records { file: copy, path: folder.join(RUNS), lines: found.lines };
+        let records = Records { file: Some(copy), path: folder.join(RUNS), lines: found.lines };
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
@@ -230,7 +239,7 @@ impl Store {
         self.records.contains(key)
     }
 
-    /// Reads the finished run with this key; `None` if there is none.
+    /// Reads the run with this key; `None` if it is not finished.
     ///
     /// # Errors
     /// Returns the errors of [`Records::get`].
@@ -238,7 +247,7 @@ impl Store {
         self.records.get(key)
     }
 
-    /// Closes the store and returns its finished runs.
+    /// Returns the finished runs. Their file stays locked while it is open.
     pub fn into_records(self) -> Records {
         self.records
     }
@@ -285,7 +294,12 @@ impl Store {
             self.file.cut(self.end).map_err(failed)?; // an incomplete line of a failed write
         }
         if let Err(e) = self.file.write_all(&self.unwritten) {
-            // Cut off the incomplete line now and not at the next opening.
+            // Keep the complete lines, and cut off the incomplete one now and not at the next opening.
+            let written = self.file.size().map_or(0, |size| size.saturating_sub(self.end) as usize);
+            let written = &self.unwritten[..written.min(self.unwritten.len())];
+            let complete = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            self.end += complete as u64;
+            self.unwritten.drain(..complete);
             let _ = self.file.cut(self.end);
             return Err(failed(e));
         }

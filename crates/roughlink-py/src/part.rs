@@ -86,19 +86,23 @@ impl Work {
                 let (mut numbers, mut sum) = (Vec::new(), 0);
                 for (number, job) in (state.next..).zip(plan.planned_jobs_at(state.next..plan.runs())) {
                     let job = job?;
+                    let key = job.key.clone();
+                    let known = state.seen.contains(&key);
+                    let kept = !known && state.store()?.contains(&key);
+                    // Read before the state changes: after an error, the run is still the next.
+                    let own = if known || kept { 0 } else { job.read()?.cost() };
                     state.next = number + 1;
-                    if !state.seen.insert(job.key.clone()) {
+                    if known {
                         continue;
                     }
-                    if state.store()?.contains(&job.key) {
+                    state.seen.insert(key.clone());
+                    if kept {
                         state.kept += 1;
                         state.done += 1;
                         continue;
                     }
-                    let job = job.read()?;
-                    let own = job.cost();
                     state.planned += own;
-                    state.given.insert(job.key, own);
+                    state.given.insert(key, own);
                     numbers.push(number);
                     sum += own;
                     if sum >= cost || numbers.len() >= most {

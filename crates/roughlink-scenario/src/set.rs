@@ -89,7 +89,7 @@ impl Blank {
     }
 
     /// Reads the text between two marks.
-    pub(super) fn of(mark: &str) -> Option<Blank> {
+    pub(super) fn parse(mark: &str) -> Option<Blank> {
         let number = mark.strip_suffix('t');
         Some(Blank { number: number.unwrap_or(mark).parse().ok()?, text_only: number.is_some() })
     }
@@ -401,8 +401,8 @@ fn text_only(schema: &Schema) -> bool {
     schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
 }
 
-/// Returns true if a value is a number, a quantity or a word of the file format: neither a table, whose keys affect
-/// other overrides, nor a text, which may name a file.
+/// Returns true if a value is a number, a quantity or a word of the file format. Other overrides may set the keys of a
+/// table, and a text may name a file.
 fn is_plain(all: &[&Schema], root: &Schema) -> bool {
     let [schema] = all else { return false };
     let definition = resolve(schema, root);

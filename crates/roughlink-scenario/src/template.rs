@@ -28,7 +28,9 @@ impl ScenarioTemplate {
     /// assert!(ScenarioTemplate::new("duration = \"10 s\"\n", &[("name", None)]).is_none());
     /// ```
     pub fn new(text: &str, overrides: &[(&str, Option<&str>)]) -> Option<ScenarioTemplate> {
-        if text.len() > MAX_AT_ONCE || text.contains(MARK) {
+        let is_marked =
+            |(path, value): &(&str, Option<&str>)| path.contains(MARK) || value.is_some_and(|v| v.contains(MARK));
+        if text.len() > MAX_AT_ONCE || text.contains(MARK) || overrides.iter().any(is_marked) {
             return None;
         }
         let mut report = Problems::default();
@@ -45,10 +47,13 @@ impl ScenarioTemplate {
         let (mut before, mut rest) = (Vec::new(), &*text);
         while let Some((part, tail)) = rest.split_once(OPEN) {
             let (mark, tail) = tail.split_once(CLOSE)?;
-            before.push((part.to_owned(), Blank::of(mark)?));
+            before.push((part.to_owned(), Blank::parse(mark)?));
             rest = tail;
         }
-        Some(ScenarioTemplate { before, rest: rest.to_owned() })
+        // A value that another override replaces may still have changed other keys.
+        let is_left = |i: usize| before.iter().any(|(_, blank)| blank.number == i);
+        let all_are_left = overrides.iter().enumerate().all(|(i, (_, value))| value.is_some() || is_left(i));
+        all_are_left.then(|| ScenarioTemplate { before, rest: rest.to_owned() })
     }
 
     /// Returns the text with these values of the overrides, of which only the varying ones are used. Returns `None` for
@@ -142,6 +147,9 @@ mod tests {
         ] {
             assert!(ScenarioTemplate::new(text, &[(path, None)]).is_none(), "{path}");
         }
+        let replaced = [("flow.*.cc", None), ("flow.f.cc", None)];
+        assert!(ScenarioTemplate::new(text, &replaced).is_none(), "`cc_params` of the first value would remain");
+        assert!(ScenarioTemplate::new(text, &[("seed", None), ("title", Some("\u{e000}0\u{e000}"))]).is_none());
         let template = ScenarioTemplate::new(text, &[("flow.f.cc", None)]).unwrap();
         assert!(template.fill(&["cubic"]).is_some() && template.fill(&["cubic{beta=0.8}"]).is_none());
         let template = ScenarioTemplate::new(text, &[("seed", None)]).unwrap();

@@ -1,6 +1,5 @@
 //! The results of an experiment: the statistics of its cells and the table of its runs, computed from the finished runs
-//! of a store. A run is read once, and the runs of different cells on all cores, so that memory holds a few runs at a
-//! time, however many there are.
+//! of a store. Each run is read once, by threads on all cores. Memory holds a few thousand runs at a time.
 
 use super::place::{CellPlace, SharedTexts};
 use super::plan::Planned;
@@ -398,5 +397,5 @@ fn axis(axis: &super::Axis) -> AxisResult {
 
 /// Runs of a part of the cells.
 const RUNS_AT_ONCE: usize = 4096;
-/// Parts that may wait for an earlier one.
+/// Parts that the threads may have ready.
 const PARTS_AHEAD: usize = 4;

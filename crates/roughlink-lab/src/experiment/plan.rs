@@ -38,6 +38,8 @@ pub struct ExperimentPlan {
     /// Texts of the files that the scenarios have read, by scenario name and file name.
     pub(super) files: Mutex<BTreeMap<(String, String), String>>,
     templates: Mutex<HashMap<TemplateKey, Option<Arc<CellTemplate>>>>,
+    /// Fingerprints of cells without a template that have been parsed.
+    parsed: Mutex<HashMap<usize, u128>>,
 }
 
 /// Cells with the same template: the number of their stack, the axis and value that choose their scenario, and the keys
@@ -117,6 +119,7 @@ impl ExperimentPlan {
             stacks: BTreeSet::new(),
             files: Mutex::default(),
             templates: Mutex::default(),
+            parsed: Mutex::default(),
         })
     }
 
@@ -211,9 +214,14 @@ impl ExperimentPlan {
         if let Some(known) = known {
             return Ok(known);
         }
-        let parsed = cell.source.parse(&cell.overrides)?;
-        self.keep_files(cell.source, &parsed);
-        let new = CellTemplate::new(cell.source, &cell.overrides, cell.fixed, &parsed).map(Arc::new);
+        let new = match CellTemplate::text(cell.source, &cell.overrides, cell.fixed) {
+            None => None,
+            Some(text) => {
+                let parsed = cell.source.parse(&cell.overrides)?;
+                self.keep_files(cell.source, &parsed);
+                Some(Arc::new(CellTemplate::new(text, &parsed)))
+            }
+        };
         locked(&self.templates).insert(key, new.clone());
         Ok(new)
     }
@@ -274,9 +282,14 @@ impl ExperimentPlan {
         }
         let cell = self.source(i)?;
         let fingerprint = self.template(i, &cell)?.and_then(|template| template.fingerprint(&cell.overrides));
-        let (planned, scenario) = match fingerprint {
+        let known = locked(&self.parsed).get(&i).copied();
+        let (planned, scenario) = match fingerprint.or(known) {
             Some(fingerprint) => (self.described(i, fingerprint), None),
-            None => self.read(i).map(|(planned, parsed, _)| (planned, Some(Arc::new(parsed.scenario))))?,
+            None => {
+                let (planned, parsed, _) = self.read(i)?;
+                locked(&self.parsed).insert(i, planned.fingerprint);
+                (planned, Some(Arc::new(parsed.scenario)))
+            }
         };
         Ok(Arc::new(PlannedCell { number: i, planned, scenario: Mutex::new(scenario) }))
     }
@@ -287,7 +300,14 @@ impl ExperimentPlan {
         if let Some(known) = &*known {
             return Ok(Arc::clone(known));
         }
-        let (_, parsed, _) = self.read(cell.number)?;
+        let (planned, parsed, source) = self.read(cell.number)?;
+        // The key of a run must be that of the files that it reads.
+        if planned.fingerprint != cell.planned.fingerprint {
+            return Err(LabError::Usage {
+                message: format!("a file that `{}` reads has changed during the sweep", source.name),
+                help: "repeat the command: runs with the changed file are executed again".into(),
+            });
+        }
         Ok(Arc::clone(known.insert(Arc::new(parsed.scenario))))
     }
 

@@ -147,7 +147,7 @@ pub struct Cell {
     /// Numbers of the replicas of `samples` and then of `at_least`; empty if they are 0, 1, 2 and so on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u32>,
-    /// True if nothing in the scenario is random: all replicas are the same run, and the value is exact.
+    /// True if nothing in the scenario of the finished runs is random: they are equal, and the value is exact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
 }

@@ -111,7 +111,7 @@ impl<'m> TableRows<'m> {
 }
 
 impl ExperimentPlan {
-    /// Returns the metrics of the table's columns: those of the experiment, then all others.
+    /// Returns the metrics of the table's columns. The metrics of the experiment are first.
     pub(super) fn table_metrics(&self) -> Vec<Metric> {
         let own = self.experiment.metrics.iter().map(Metric::name_per_run);
         let mut seen = BTreeSet::new();

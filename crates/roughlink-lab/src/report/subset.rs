@@ -13,14 +13,14 @@ pub(super) const MAX_CELLS: usize = 10_000;
 /// remark on those left out.
 pub(super) fn shown(experiment: &ExperimentResult) -> Cow<'_, ExperimentResult> {
     let all: Vec<usize> = experiment.axes.iter().map(|axis| axis.values.len()).collect();
-    let grid: usize = all.iter().product();
+    let grid = all.iter().copied().fold(1, usize::saturating_mul);
     if experiment.cells.len() <= MAX_CELLS || grid <= 1 {
         return Cow::Borrowed(experiment);
     }
     // Cells with the same values of all axes: one for each stack and metric.
     let alike = experiment.cells.len().div_ceil(grid);
     let mut counts = all.clone();
-    while alike * counts.iter().product::<usize>() > MAX_CELLS
+    while counts.iter().copied().fold(alike, usize::saturating_mul) > MAX_CELLS
         && let Some(largest) = counts.iter_mut().max().filter(|n| **n > 1)
     {
         // Both ends of an axis stay.

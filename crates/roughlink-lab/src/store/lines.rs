@@ -29,9 +29,14 @@ impl RunLine {
     /// Formats the line of a record.
     ///
     /// # Errors
-    /// Returns an error if the record cannot be written as JSON.
+    /// Returns an error if the record cannot be written as JSON, or is too long to be read again.
     pub fn new(record: &RunRecord) -> io::Result<RunLine> {
-        Ok(RunLine { key: key_hash(&record.key), text: line(record)? })
+        let text = line(record)?;
+        if text.len() as u64 >= MAX_WHOLE_SIZE {
+            let reason = format!("the result of a run has more than {MAX_WHOLE_SIZE} bytes");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        }
+        Ok(RunLine { key: key_hash(&record.key), text })
     }
 }
 
@@ -61,12 +66,26 @@ impl LinePlace {
 /// # Errors
 /// Returns an error if the line cannot be read, or is damaged.
 pub(super) fn record_at(file: &File, place: LinePlace) -> io::Result<RunRecord> {
+    serde_json::from_slice(&line_at(file, place)?).map_err(io::Error::other)
+}
+
+/// Reads the key of the line at `place`.
+///
+/// # Errors
+/// Returns an error if the line cannot be read, or is damaged.
+pub(super) fn key_at(file: &File, place: LinePlace) -> io::Result<String> {
+    let line = line_at(file, place)?;
+    key_of(&line).map(Cow::into_owned).ok_or_else(|| changed(place))
+}
+
+fn line_at(file: &File, place: LinePlace) -> io::Result<Vec<u8>> {
     let mut line = vec![0; place.length as usize];
     disk::read_at(file, &mut line, place.start)?;
-    if !is_intact(&line) {
-        return Err(io::Error::other(format!("the line at byte {} was changed by another program", place.start)));
-    }
-    serde_json::from_slice(&line).map_err(io::Error::other)
+    if is_intact(&line) { Ok(line) } else { Err(changed(place)) }
+}
+
+fn changed(place: LinePlace) -> io::Error {
+    io::Error::other(format!("the line at byte {} was changed by another program", place.start))
 }
 
 /// Formats the line of a record, including the line feed.
