@@ -242,7 +242,7 @@ fn parts_of_different_sweeps_are_refused() {
     assert!(said.contains("was made by roughlink 0.0.9+0123, but this is"), "{said}");
     // A part without a description uses the description of another part.
     fs::remove_file(&path).unwrap();
-    merge(&[folder("1"), folder("2")], &out, MAX_RUNS).unwrap().complete().unwrap();
+    merge(&[folder("1"), folder("2"), folder("1")], &out, MAX_RUNS).unwrap().complete().unwrap();
     fs::remove_file(folder("1").join(DESCRIPTION)).unwrap();
     let said = refused(&[folder("1"), folder("2")], &out);
     assert!(said.contains("none of the folders has plan.json"), "{said}");
@@ -274,6 +274,24 @@ fn files_read_during_the_sweep_are_described_at_its_end() {
     let (read, records) = folder::unfinished(&path, MAX_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (1002, 2));
     assert_eq!(read.result(&records).unwrap().cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
+}
+
+/// The key of a run beyond the first cells is known before its files are read.
+#[test]
+fn a_run_does_not_get_the_key_of_a_file_that_has_changed() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();
+    write("s.toml", TRACED);
+    write("rates.csv", "time_s,rate_mbps\n0,2\n");
+    let source = ScenarioText::scenario(home.path().join("s.toml").to_str().unwrap()).unwrap();
+    let seeds = [("seed".to_owned(), (0..1002).map(|n| n.to_string()).collect::<Vec<_>>())];
+    let plan = sweep(source, &seeds, &Grid { replicas: 2, ..Grid::default() }).unwrap();
+    let mut jobs = plan.planned_jobs_at(2002..2004).map(Result::unwrap);
+    assert!(jobs.next().unwrap().read().is_ok());
+    write("rates.csv", "time_s,rate_mbps\n0,3\n");
+    let other = plan.planned_jobs_at(2000..2001).map(Result::unwrap).next().unwrap();
+    let said = other.read().unwrap_err().to_string();
+    assert!(said.contains("s.toml` reads has changed during the sweep"), "{said}");
 }
 
 /// A folder may come from another user, so its plan is checked.

@@ -234,7 +234,7 @@ fn deserialize(document: Spanned<DeTable<'_>>, report: &mut Problems) -> Option<
 }
 
 thread_local! {
-    /// Facts about the form of scenario files.
+    // Facts about the form of scenario files.
     static FORMS: Forms<'static> = Forms::new(&schema::FORM);
 }
 
