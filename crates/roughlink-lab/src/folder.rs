@@ -126,7 +126,7 @@ pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     let failed = |source| LabError::Read { path: path.clone(), source };
     let input: ReportInput = read_results(&path).map_err(failed)?;
     let mut axes = input.experiments.iter().flat_map(|e| e.axes.iter().map(move |axis| (e, &axis.name)));
-    let lacking = axes.find(|(e, axis)| e.cells.iter().any(|cell| !cell.axes.contains_key(*axis)));
+    let lacking = axes.find(|(e, axis)| e.cells.iter().any(|cell| !cell.axes.contains_key(axis)));
     let lacking = lacking.map(|(_, axis)| io::Error::other(format!("a cell has no value of `{axis}`")));
     match lacking {
         None => Ok(input),
