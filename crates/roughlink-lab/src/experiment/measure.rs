@@ -177,7 +177,7 @@ impl ExperimentPlan {
         if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
-    /// Like [`ExperimentPlan::result`], with `kernel`, the plan of [`Experiment::on_kernel`], as one more stack.
+    /// Like [`ExperimentPlan::result`], with `kernel`, the plan of [`super::Experiment::on_kernel`], as one more stack.
     ///
     /// # Errors
     /// Returns an error if a run cannot be read.
