@@ -179,9 +179,9 @@ AXES = {
     "flows through a proxy": Axis(proxy(20), (10, 100), (1000,), elements="flow", factor=1.5),
     "calls": Axis(calls, (), (10, 100, 1000, 10_000), elements="call"),
     "independent groups": Axis(groups(20), (100, 1000), (10_000,), elements="group", factor=1.3, setup=1.2),
-    "Green PHY stations": Axis(medium("greenphy", 10), (10, 100), (300,), elements="station", factor=5),
+    "Green PHY stations": Axis(medium("greenphy", 10), (10, 100), (300,), elements="station", factor=3),
     "HD-PLC stations": Axis(
-        medium("hdplc", 10, 'rate = "18.62 Mbit/s"\n'), (10, 100), (300,), elements="station", factor=5),
+        medium("hdplc", 10, 'rate = "18.62 Mbit/s"\n'), (10, 100), (300,), elements="station", factor=3),
     "queue, packets": Axis(full_queue(), (100, 1000, 10_000), (100_000,), factor=1.3),
     "queue with codel": Axis(full_queue('qdisc = { kind = "codel" }\n'), (), (100, 1000, 10_000, 100_000)),
     "queue with fq_codel": Axis(full_queue('qdisc = { kind = "fq_codel" }\n'), (1000, 10_000), (100_000,)),

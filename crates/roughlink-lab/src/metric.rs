@@ -420,11 +420,6 @@ impl Metric {
         self.bounds(record).and_then(|[from, to]| (from == to).then_some(from))
     }
 
-    /// Returns a lower bound if the run ended before the value; `None` if there is a value, or never will be.
-    pub fn at_least(&self, record: &RunRecord) -> Option<f64> {
-        self.bounds(record).and_then(|[from, to]| (from != to).then_some(from))
-    }
-
     /// Returns the bounds of the value in a run. Equal bounds mean a known value; the upper one is infinite if the run
     /// ended too early.
     pub(crate) fn bounds(&self, record: &RunRecord) -> Option<ConfidenceInterval> {

@@ -401,8 +401,8 @@ fn text_only(schema: &Schema) -> bool {
     schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
 }
 
-/// Returns true if a value is a number, a quantity or a word of the file format. Other overrides may set the keys of a
-/// table, and a text may name a file.
+/// Returns true if a value is a number, a quantity or a word of the file format. Such a value changes neither the place
+/// of another override, as a table may, nor the files that the scenario reads, as a text may.
 fn is_plain(all: &[&Schema], root: &Schema) -> bool {
     let [schema] = all else { return false };
     let definition = resolve(schema, root);

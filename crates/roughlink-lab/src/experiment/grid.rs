@@ -26,7 +26,7 @@
 
 use super::order::engine_of;
 use super::order::{GridKind, Order};
-use super::plan::ExperimentPlan;
+use super::plan::{ExperimentPlan, locked};
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, KERNEL, Point, StackChoice, assignment, file, quantity, split};
 use crate::disk;
@@ -40,7 +40,6 @@ use roughlink_scenario::split_list;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::sync::PoisonError;
 
 pub use super::order::{Grid, SWEEP_REPLICAS};
 
@@ -252,14 +251,14 @@ impl ExperimentPlan {
     /// Returns the order with the texts of all files read so far; `None` unless the plan is a sweep or comparison.
     pub fn portable(&self) -> Option<Order> {
         let mut order = self.order.clone()?;
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = locked(&self.files);
         order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
         Some(order)
     }
 
     /// Returns the number of files that the plan's scenarios have read so far.
     pub fn files(&self) -> usize {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).len()
+        locked(&self.files).len()
     }
 
     /// Returns the number of `runs` in cells of this plan that cannot be read because files are missing. Runs of other

@@ -1,14 +1,13 @@
 //! The results of an experiment: the statistics of its cells and the table of its runs, computed from the finished runs
 //! of a store. Each run is read once, by threads on all cores. Memory holds a few thousand runs at a time.
 
+use super::order::{GridKind, Order};
 use super::place::{CellPlace, SharedTexts};
-use super::plan::Planned;
+use super::plan::{Planned, label};
 use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank};
 use super::table::{TableColumn, TableRows};
 use super::{ExperimentPlan, KERNEL, quantity};
 use crate::error::LabError;
-use crate::experiment::order::{GridKind, Order};
-use crate::experiment::plan::label;
 use crate::library::Overrides;
 use crate::metric::Metric;
 use crate::runner::{cores, kernel_release};

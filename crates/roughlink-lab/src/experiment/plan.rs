@@ -1,9 +1,9 @@
-//! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
+//! The grid of an experiment: its cells and their runs.
 //!
 //! The scenarios of a small grid are all read before the first run, so that an error is reported at once. In a large
 //! grid only the first cells are read, and each value of each axis once. The other cells are read just before they run
-//! ([`ExperimentPlan::jobs`]), so neither time nor memory before the first run grows with the number of cells. An error
-//! in such a cell ends the sweep and keeps finished runs.
+//! ([`ExperimentPlan::planned_jobs`]), so neither time nor memory before the first run grows with the number of cells.
+//! An error in such a cell ends the sweep and keeps finished runs.
 
 use super::identity::Identity;
 use super::order::{MAX_RUNS, Order};
@@ -165,7 +165,7 @@ impl ExperimentPlan {
     }
 
     /// Returns the numbers of the axis values of cell `i`.
-    pub(super) fn places(&self, i: usize) -> Vec<usize> {
+    fn places(&self, i: usize) -> Vec<usize> {
         let counts: Vec<usize> = self.experiment.axes.iter().map(|a| a.points.len()).collect();
         unravel(i % self.combinations(), &counts)
     }
@@ -187,11 +187,9 @@ impl ExperimentPlan {
 
     fn source(&self, i: usize) -> Result<CellSource<'_>, LabError> {
         let e = &self.experiment;
-        let places = self.places(i);
-        let points: Vec<(&Axis, &Point)> =
-            e.axes.iter().zip(&places).map(|(axis, &i)| (axis, &axis.points[i])).collect();
-        let chosen_by = points.iter().position(|(_, point)| point.scenario.is_some()).map(|axis| (axis, places[axis]));
-        let own = chosen_by.and_then(|(axis, _)| points[axis].1.scenario.as_ref());
+        let points = self.points(i);
+        let by = points.iter().position(|(_, point)| point.scenario.is_some());
+        let own = by.and_then(|axis| points[axis].1.scenario.as_ref());
         let source = own.or(e.scenario.as_ref()).ok_or_else(|| LabError::Usage {
             message: format!("{} has no scenario", e.id),
             help: "name a scenario".into(),
@@ -203,7 +201,7 @@ impl ExperimentPlan {
             overrides.extend(axis.keys.iter().map(|key| (key.clone(), point.value.clone())));
             overrides.extend(point.set.iter().cloned());
         }
-        Ok(CellSource { source, overrides, fixed, chosen_by })
+        Ok(CellSource { source, overrides, fixed, chosen_by: by.map(|axis| (axis, self.places(i)[axis])) })
     }
 
     /// Returns the template of cell `i`, and creates it if this is its first cell.
@@ -301,7 +299,7 @@ impl ExperimentPlan {
             return Ok(Arc::clone(known));
         }
         let (planned, parsed, source) = self.read(cell.number)?;
-        // The key of a run must be that of the files that it reads.
+        // The key of a run contains a hash of the files that the run reads.
         if planned.fingerprint != cell.planned.fingerprint {
             return Err(LabError::Usage {
                 message: format!("a file that `{}` reads has changed during the sweep", source.name),
@@ -438,7 +436,7 @@ impl<'p, I: ExactSizeIterator<Item = usize>> Iterator for PlannedJobs<'p, I> {
 }
 
 /// Locks a value that stays valid if another thread panics.
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,6 +2,7 @@
 //! every metric as columns. The file's key-value metadata has units and meanings of columns as `<column>.unit` and
 //! `<column>.meaning`, as in the series of a single run.
 
+use super::place::SharedTexts;
 use super::{ExperimentPlan, quantity};
 use crate::metric::{self, Metric};
 use crate::store::RunRecord;
@@ -141,12 +142,15 @@ impl ExperimentPlan {
         };
         let mut columns = Vec::new();
         if e.stacks.iter().any(|s| !s.name.is_empty()) {
-            let stacks = rows.cells.iter().map(|&cell| Arc::from(self.stack_of(cell))).collect();
+            let mut texts = SharedTexts::default();
+            let stacks = rows.cells.iter().map(|&cell| texts.share(self.stack_of(cell))).collect();
             columns.push(column("stack", "", "TCP stack of the run", CellValues::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {
             let words: Vec<Arc<str>> = axis.points.iter().map(|point| point.value.as_str().into()).collect();
-            let at = |cell: &usize| self.places(*cell)[i];
+            // The last axis varies fastest.
+            let stride: usize = e.axes[i + 1..].iter().map(|later| later.points.len()).product();
+            let at = |cell: &usize| cell / stride % axis.points.len();
             let name = free(&axis.name);
             let values = rows.cells.iter().map(|cell| Arc::clone(&words[at(cell)])).collect();
             columns.push(column(&name, "", &axis.label, CellValues::Words(values)));

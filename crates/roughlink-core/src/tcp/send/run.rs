@@ -20,9 +20,9 @@ pub(in crate::tcp) struct SegmentRun {
 }
 
 impl TcpSender {
-    /// Processes an acknowledgment without SACK blocks. It must cover whole segments that were sent once, and no
-    /// segment may be missing. The result is that of [`on_ack`](crate::tcp::acknowledgment::on_ack). Returns false,
-    /// without changes, for any other acknowledgment.
+    /// Processes an acknowledgment without SACK blocks that covers whole segments, all sent once, while no segment is
+    /// missing. Does the same as [`on_ack`](crate::tcp::acknowledgment::on_ack). Returns false, without changes, for
+    /// any other acknowledgment.
     #[inline(always)]
     pub(in crate::tcp) fn on_plain_ack(&mut self, now: Time, a: &Acknowledgment) -> bool {
         let by_time = self.cfg.recovery == LossRecovery::Rack;
