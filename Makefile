@@ -80,6 +80,7 @@ packages:
 
 check:
 	.ci/style
+	git apply --check validation/dummies/*.patch
 	@.ci/setup build kernel
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
