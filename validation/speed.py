@@ -164,7 +164,7 @@ def text(results: dict) -> str:
         rows.append([f"{int(flows):,}", "2 %" if burst else "0", shown(cost.get("ns3"), 1e-3, 1),
                      *(shown(cost.get(name)) for name in ("htsim", "roughlink", EACH_ACK)),
                      *(shown(ratio.get(name), digits=0 if name == "ns3" else 1) for name in RATIOS)])
-    parts = [f"Cost per delivered packet, median (range) of {results['rounds']} rounds on a {results['machine']} with "
+    parts = [f"Cost per delivered packet, median (range) of {results['rounds']} rounds on {results['machine']} with "
              f"{os.cpu_count()} cores and a load of {results['load']:.0f}; {results['cc']}:", table(rows)]
     parts += [f"{name} was left out: {why}." for name, why in results["missing"].items()]
     if results["memory"]:
