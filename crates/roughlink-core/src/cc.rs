@@ -3,7 +3,7 @@
 //! An algorithm is notified of events (`on_*`) and returns a [`Permit`], computed on every call from the current state
 //! of the connection: a window, a window with a pacing rate, or [`Permit::Hold`]. The endpoint detects losses and paces
 //! retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
-//! [`Flow::window`]; BBR and Wave return their own window even then.
+//! [`Flow::window`]; BBR, Copa and Wave return their own window even then.
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add its
 //! module and an entry of [`REGISTRY`] here. All windows are bytes of payload; [`Flow::mss`] is the payload of a full
@@ -31,6 +31,7 @@ use std::fmt::Debug;
 pub mod avoca;
 pub mod bbr;
 pub mod bic;
+pub mod copa;
 pub mod coverage;
 pub mod cubic;
 pub mod dctcp;
@@ -123,6 +124,11 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
         .preset("ns3", vegas::NS3)
         .preset("ns2", vegas::PER_ACK)
         .preset("rfc", newreno::RFC_GROWTH),
+    Algorithm::new::<copa::Copa>(
+        "copa",
+        "window follows a target rate that falls with the queueing delay",
+        "Arun, Balakrishnan 2018",
+    ),
     Algorithm::new::<veno::Veno>("veno", "NewReno with a smaller decrease at a small backlog", "Fu, Liew 2003")
         .preset("ns3", veno::NS3)
         .preset("ns2", newreno::NS2)

@@ -349,6 +349,6 @@ mod tests {
                 .ends_with("unknown stack `foo`; expected one of `linux`, `ns3`, `ns3-3.27`, `ns3-3.29`, `ns2`, `rfc`")
         );
         assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
-        assert!(refused("inner = \"nope\"").ends_with("unknown congestion control `nope`"));
+        assert!(refused("inner = \"xyzzy\"").ends_with("unknown congestion control `xyzzy`"));
     }
 }
