@@ -41,6 +41,7 @@ pub mod hybla;
 pub mod hystart;
 pub mod illinois;
 pub mod newreno;
+pub mod rough;
 pub mod samples;
 pub mod scalable;
 pub mod sctp;
@@ -171,6 +172,8 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .defaults(wave::FR)
     .tcp(wave::FR_TCP),
     Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, up to a packet per SACK", "RFC 9260"),
+    Algorithm::new::<rough::Rough>("rough", "queueing delay as target, loss only with delay", "our own")
+        .tcp("max_rto = \"1 s\""),
     Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, paused outside coverage", "AVOCA paper, section IV")
         .preset("ns3", avoca::NS3)
         .preset("ns2", avoca::NS2)

@@ -1,0 +1,448 @@
+//! `rough`: our own algorithm for rough links, with loss that is not congestion, changing paths and outages. Delay
+//! controls the window, and losses count only where they come with delay. All arithmetic is in integers.
+//!
+//! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI 2018):
+//!   the window approaches `queue * RTT / (queueing delay)`, with a velocity that doubles per round trip once the
+//!   direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
+//! - **Startup** doubles the window per round trip, until the window exceeds that target and the rate does not grow.
+//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. Its average size is subtracted from the
+//!   delay; otherwise a link with jitter would look like a full queue.
+//! - **Loss.** The flow learns the share of lost bytes per round while the delay is low, and while it is high. Only the
+//!   excess of the latter is congestion.
+//! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
+//!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries whether
+//!   delay controls the queue again.
+//! - **Silence.** After a time-out, the former window is used again at once, as far as the rate of the path fills it.
+//!   After a longer silence, the path may be another one: the flow forgets it, sends ten segments back to back, and the
+//!   spacing of their acknowledgments gives its rate.
+//!
+//! The window is used as it is in every state of loss recovery, and repairs are paced like new data.
+
+use super::cubic::{self, Cubic};
+use super::entry::BuildAlgorithm;
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample, Sent};
+use crate::units::{Rate, Time};
+pub use params::Params;
+use round::{ROUNDS, Rounds};
+use train::Train;
+use window::{SlidingMax, SlidingMin};
+
+mod params;
+mod round;
+#[cfg(test)]
+mod tests;
+mod train;
+mod window;
+
+/// What controls the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Startup,
+    Delay,
+    Compete,
+}
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Rough {
+    params: Params,
+    phase: Phase,
+    /// Round in which the phase began.
+    since: u64,
+    cwnd: u64,
+    /// Change of the window that is less than a byte, in 1/256 bytes.
+    fraction: i64,
+    rounds: Rounds,
+    min_rtt: SlidingMin,
+    /// Largest RTT, ns.
+    max_rtt: SlidingMax,
+    /// Smallest RTT of the last half round trip.
+    standing: SlidingMin,
+    /// Largest delivery rate of the last four round trips, bytes per second.
+    rate: SlidingMax,
+    /// Largest delivery rate in the memory of RTTs.
+    most_rate: SlidingMax,
+    /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
+    rate_before: u64,
+    grows: bool,
+    direction: Direction,
+    /// Delay that is not caused by a queue.
+    noise: Time,
+    /// Share of lost bytes in rounds of low and of high delay, in 1/1024.
+    loss_low: u64,
+    loss_high: u64,
+    /// Window while competing.
+    cubic: Cubic,
+    /// Largest window since the phase began.
+    peak: u64,
+    /// Set while the flow tries whether delay controls the queue again.
+    attempt: bool,
+    /// Set from a reduction of `cubic` to the end of recovery.
+    reduced: bool,
+    delivered_at: Time,
+    /// Window before the first of the time-outs since the last delivery.
+    before_timeout: Option<u64>,
+    train: Option<Train>,
+}
+
+/// Direction in which delay moves the window.
+#[derive(Clone, Copy, Debug)]
+struct Direction {
+    up: bool,
+    /// Window at the start of the round.
+    start: u64,
+    /// Rounds in the same direction.
+    steady: u64,
+    velocity: u64,
+}
+
+impl Direction {
+    const fn new(up: bool, cwnd: u64) -> Self {
+        Direction { up, start: cwnd, steady: 0, velocity: 1 }
+    }
+
+    /// Doubles the velocity from the third round in the same direction on.
+    fn on_round(&mut self, cwnd: u64, max_velocity: u64) {
+        let up = cwnd > self.start;
+        if up != self.up {
+            *self = Direction::new(up, cwnd);
+            return;
+        }
+        self.steady += 1;
+        if self.steady >= 3 {
+            self.velocity = (self.velocity * 2).min(max_velocity);
+        }
+        self.start = cwnd;
+    }
+}
+
+impl BuildAlgorithm for Rough {
+    type Params = Params;
+    fn check(params: &Params) -> Result<(), String> {
+        params.check()
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Rough {
+            params: params.clone(),
+            phase: Phase::Startup,
+            since: 0,
+            cwnd: flow.initial_window,
+            fraction: 0,
+            rounds: Rounds::new(0, 0),
+            min_rtt: SlidingMin::NEW,
+            max_rtt: SlidingMax::NEW,
+            standing: SlidingMin::NEW,
+            rate: SlidingMax::NEW,
+            most_rate: SlidingMax::NEW,
+            rate_before: 0,
+            grows: true,
+            direction: Direction::new(true, flow.initial_window),
+            noise: Time::ZERO,
+            loss_low: 0,
+            loss_high: 0,
+            cubic: cubic_at(flow, flow.initial_window),
+            peak: 0,
+            attempt: false,
+            reduced: false,
+            delivered_at: flow.now,
+            before_timeout: None,
+            train: None,
+        }
+    }
+}
+
+/// Returns CUBIC in congestion avoidance at `window`.
+fn cubic_at(flow: &Flow, window: u64) -> Cubic {
+    let start = Flow { initial_window: window, initial_ssthresh: window, ..flow.clone() };
+    Cubic::new(&cubic::Params::default(), &start)
+}
+
+impl CongestionControl for Rough {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let Some(sample) = ack.rate else {
+            if self.phase == Phase::Compete {
+                self.cubic.on_ack(flow, ack);
+            }
+            return;
+        };
+        if let Some(before) = self.before_timeout.take()
+            && self.is_measured_anew(flow, before)
+        {
+            return;
+        }
+        self.delivered_at = flow.now;
+        let new_round = self.rounds.count(sample.losses, ack.delivered, sample.prior_delivered, flow.delivered);
+        if new_round {
+            self.learn(flow);
+        }
+        self.measure(flow, ack, &sample);
+        if self.min_rtt.get() == Time::MAX {
+            self.cwnd += ack.delivered;
+            return;
+        }
+        self.peak = self.peak.max(self.cwnd);
+        match self.phase {
+            Phase::Startup => self.start_up(flow, ack, new_round),
+            Phase::Delay => self.follow_delay(flow, ack, new_round),
+            Phase::Compete => {
+                self.cubic.on_ack(flow, ack);
+                self.cwnd = self.cubic.trace().cwnd;
+                if new_round && self.is_settled() && !self.is_filled(self.params.empty_percent) {
+                    self.begin_delay();
+                }
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        if cause.is_timeout() {
+            if self.params.restart {
+                self.before_timeout.get_or_insert(self.cwnd);
+            }
+            self.cwnd = u64::from(flow.mss);
+            self.cubic.on_congestion(flow, cause);
+            return;
+        }
+        let (min, range) = self.range();
+        let delay = self.rounds.recent_most().saturating_sub(min);
+        if min < Time::MAX && self.phase == Phase::Compete && delay >= range * self.params.loss_percent / 100 {
+            self.cubic.on_congestion(flow, cause);
+            self.cwnd = self.cubic.trace().cwnd;
+            self.reduced = true;
+            if self.params.attempt {
+                self.begin_delay();
+                self.attempt = true;
+                self.direction.velocity = self.params.attempt_velocity;
+            }
+        }
+    }
+
+    fn on_recovered(&mut self, flow: &Flow) {
+        if std::mem::take(&mut self.reduced) {
+            self.cubic.on_recovered(flow);
+        }
+    }
+
+    fn optional_events(&self) -> OptionalEvents {
+        OptionalEvents { sent: true, rate: true, ..OptionalEvents::ACKS }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        self.cubic.on_sent(flow, sent);
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        let window = self.cwnd.max(2 * u64::from(flow.mss));
+        let rtt = match self.min_rtt.get() {
+            Time::MAX => flow.srtt,
+            min => self.standing.get().min(flow.srtt.max(min)),
+        };
+        if rtt.is_zero() || self.train.is_some() {
+            return Permit::window(window);
+        }
+        let percent = if self.phase == Phase::Startup { 200 } else { self.params.pacing_percent };
+        let rate = u128::from(window) * u128::from(percent) * 80_000_000 / u128::from(rtt.0);
+        Permit::Send { window, rate: Some(Rate(u64::try_from(rate).unwrap_or(u64::MAX))) }
+    }
+
+    fn trace(&self) -> AlgorithmTrace {
+        let phase = match self.phase {
+            Phase::Startup => "startup",
+            Phase::Delay if self.attempt => "attempt",
+            Phase::Delay => "delay",
+            Phase::Compete => "compete",
+        };
+        AlgorithmTrace { cwnd: self.cwnd, ssthresh: u64::MAX, rate: None, phase }
+    }
+}
+
+impl Rough {
+    /// Returns the smallest RTT, and how far the largest is above it.
+    fn range(&self) -> (Time, Time) {
+        let min = self.min_rtt.get();
+        (min, Time(self.max_rtt.get()).saturating_sub(min))
+    }
+
+    /// Returns the bytes that the path carries in its smallest RTT, and those that the flow wants in the queue.
+    fn fitting_window(&self, mss: u64) -> u64 {
+        let path = u128::from(self.rate.get()) * u128::from(self.min_rtt.get().0) / 1_000_000_000;
+        path as u64 + self.wanted(mss)
+    }
+
+    /// Returns the bytes that the flow wants in the queue.
+    fn wanted(&self, mss: u64) -> u64 {
+        self.params.queue_quarters * mss / 4
+    }
+
+    /// Returns the queueing delay without noise, and the window at which the flow has its bytes in the queue.
+    fn target(&self, mss: u64) -> (Time, u64) {
+        let min = self.min_rtt.get();
+        let standing = self.standing.get().max(min);
+        let queued = (standing - min).saturating_sub(self.noise);
+        let window = match queued.0 {
+            0 => u64::MAX,
+            ns => u64::try_from(u128::from(self.wanted(mss)) * u128::from(standing.0) / u128::from(ns))
+                .unwrap_or(u64::MAX),
+        };
+        (queued, window)
+    }
+
+    fn measure(&mut self, flow: &Flow, ack: &Ack, sample: &RateSample) {
+        let memory = Time::from_millis(self.params.rtt_window_ms);
+        let rtt = if sample.rtt.is_zero() { ack.rtt.unwrap_or_default() } else { sample.rtt };
+        if !rtt.is_zero() {
+            self.rounds.add_rtt(rtt);
+            self.min_rtt.update(flow.now, memory, rtt);
+            self.max_rtt.update(flow.now, memory, rtt.0);
+            self.standing.update(flow.now, flow.srtt / 2, rtt);
+        }
+        if self.min_rtt.get() < Time::MAX && !sample.interval.is_zero() && sample.delivered > 0 {
+            let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
+            self.most_rate.update(flow.now, memory, rate);
+            if !sample.app_limited || rate > self.rate.get() {
+                self.rate.update(flow.now, flow.srtt * 4, rate);
+            }
+        }
+    }
+
+    /// Learns from the round that ended: noise of the RTT, and loss that comes with delay.
+    fn learn(&mut self, flow: &Flow) {
+        let p = &self.params;
+        let mss = u64::from(flow.mss);
+        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.most_rate.get().max(1));
+        let jump = self.rounds.jump;
+        self.noise = if jump > packets { jump * p.noise_percent / 100 } else { Time::ZERO };
+
+        let (min, range) = self.range();
+        let last = self.rounds.last();
+        if min == Time::MAX || last.lost + last.delivered == 0 {
+            return;
+        }
+        let loss = last.lost * 1024 / (last.lost + last.delivered);
+        if self.phase == Phase::Startup && loss > MAX_STARTUP_LOSS {
+            self.cwnd = (self.cwnd / 2).max(4 * mss);
+            self.begin_delay();
+        }
+        let delay = self.rounds.last().least.max(min) - min;
+        if delay * 2 <= range {
+            self.loss_low = (self.loss_low * 7 + loss) / 8;
+            self.loss_high = self.loss_high * 7 / 8;
+            return;
+        }
+        self.loss_high = (self.loss_high * 3 + loss) / 4;
+        if self.loss_high > self.loss_low + self.params.excess_permille * 1024 / 1000 {
+            self.loss_high /= 2;
+            self.cwnd = (self.cwnd * 7 / 10).max(2 * mss);
+            if self.phase == Phase::Startup {
+                self.begin_delay();
+            }
+            if self.phase == Phase::Compete || self.attempt {
+                self.cubic.on_congestion(flow, Congestion::Loss);
+            }
+        }
+    }
+
+    fn start_up(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
+        let mss = u64::from(flow.mss);
+        if new_round {
+            let most = self.most_rate.get();
+            (self.grows, self.rate_before) = (most * 4 >= self.rate_before * 5, most);
+            self.train = self.train.map(|_| Train::default());
+        }
+        if let Some(train) = &mut self.train {
+            train.add(flow.now, ack.delivered);
+            if train.bytes >= self.params.train_segments * mss {
+                let fitting = train.in_time(self.min_rtt.get()) * self.params.train_percent / 100;
+                self.train = None;
+                if fitting > self.cwnd {
+                    self.cwnd = fitting.min(MAX_JUMP * self.cwnd);
+                    self.begin_delay();
+                    return;
+                }
+            }
+        }
+        let (queued, target) = self.target(mss);
+        let is_long = queued * 100 > self.min_rtt.get() * self.params.startup_percent;
+        if self.cwnd > target && (!self.grows || is_long) {
+            self.cwnd = self.fitting_window(mss);
+            self.begin_delay();
+        } else {
+            self.cwnd += ack.delivered;
+        }
+    }
+
+    fn follow_delay(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
+        let mss = u64::from(flow.mss);
+        if new_round {
+            self.direction.on_round(self.cwnd, self.params.max_velocity);
+        }
+        let up = self.cwnd < self.target(mss).1;
+        if up != self.direction.up && self.direction.velocity > 1 {
+            self.direction = Direction::new(up, self.cwnd);
+        }
+        // `velocity * wanted` per window, at most the bytes acknowledged.
+        let step = u128::from(self.direction.velocity) * u128::from(self.wanted(mss)) * u128::from(ack.delivered);
+        let step = (256 * step / u128::from(self.cwnd.max(1))).min(256 * u128::from(ack.delivered)) as i64;
+        self.fraction += if up { step } else { -step };
+        self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
+        self.fraction %= 256;
+        if self.attempt {
+            self.cubic.on_ack(flow, ack);
+        }
+        if !(self.params.compete && new_round && self.is_settled()) {
+            return;
+        }
+        if !self.is_filled(self.params.filled_percent) {
+            self.attempt = false;
+            return;
+        }
+        if !std::mem::take(&mut self.attempt) {
+            self.cubic = cubic_at(flow, self.peak.max(4 * mss));
+        }
+        (self.phase, self.since) = (Phase::Compete, self.rounds.count);
+    }
+
+    fn begin_delay(&mut self) {
+        (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
+        self.direction = Direction::new(false, self.cwnd);
+    }
+
+    /// Returns true if the phase has lasted for the rounds by which others are judged.
+    fn is_settled(&self) -> bool {
+        self.rounds.count >= self.since + self.params.patience
+    }
+
+    /// Returns true if the queueing delay of the last rounds never fell to `percent` of its largest.
+    fn is_filled(&self, percent: u64) -> bool {
+        let min = self.min_rtt.get();
+        let (least, most) = self.rounds.extremes(self.params.patience as usize);
+        (least.max(min) - min) * 100 > most.saturating_sub(min) * percent
+    }
+
+    /// Handles the first delivery after time-outs, before which the window was `before`. After a long silence, begins
+    /// to measure the path anew, and returns true.
+    fn is_measured_anew(&mut self, flow: &Flow, before: u64) -> bool {
+        let mss = u64::from(flow.mss);
+        let silence = flow.now.saturating_sub(self.delivered_at);
+        if silence > Time::from_millis(self.params.silence_ms) + flow.srtt * 2 {
+            let start = Flow { initial_window: flow.initial_window.max(TRAIN * mss), ..flow.clone() };
+            *self = Rough {
+                rounds: Rounds::new(self.rounds.count, flow.delivered),
+                train: Some(Train::default()),
+                ..Rough::new(&self.params, &start)
+            };
+            return true;
+        }
+        if self.min_rtt.get() < Time::MAX {
+            self.cwnd = self.cwnd.max(before.min(self.fitting_window(mss)));
+        }
+        false
+    }
+}
+
+/// Loss of a round that ends startup, in 1/1024.
+const MAX_STARTUP_LOSS: u64 = 256;
+/// Segments of a train.
+const TRAIN: u64 = 10;
+/// Largest factor by which a train enlarges the window.
+const MAX_JUMP: u64 = 64;

@@ -1,0 +1,100 @@
+//! The constants of the algorithm as parameters. The defaults are the result of `validation/rough_search.py`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Rough`](super::Rough).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Data that the flow keeps in the queue, in quarters of a segment.
+    pub queue_quarters: u64,
+    /// Pacing rate over the window per round trip, percent; startup uses 200.
+    pub pacing_percent: u64,
+    /// Largest number of times `queue_quarters` by which the window changes per round trip.
+    pub max_velocity: u64,
+    /// Memory of the smallest and the largest RTT, ms.
+    pub rtt_window_ms: u64,
+    /// Share of the smallest RTT, percent: a larger queueing delay ends startup even if the rate still grows.
+    pub startup_percent: u64,
+    /// Length, in packets at the largest rate, from which an increase between two RTT samples is noise of the path.
+    pub jump_packets: u64,
+    /// Delay that counts as noise, as a share of the average of the largest increases, percent; 0 = none.
+    pub noise_percent: u64,
+    /// Loss at high delay minus loss at low delay that shows congestion, in thousandths; 1000 = never.
+    pub excess_permille: u64,
+    /// Compete with flows that fill the queue.
+    pub compete: bool,
+    /// Rounds over which the flow judges whether others fill the queue, at most 8.
+    pub patience: u64,
+    /// Smallest over largest queueing delay of these rounds, percent. Above it, others fill the queue.
+    pub filled_percent: u64,
+    /// The same ratio, percent. Below it, competition is over.
+    pub empty_percent: u64,
+    /// Largest RTT of the last rounds, within the range of RTTs, percent. A loss at or above it is congestion while
+    /// competing.
+    pub loss_percent: u64,
+    /// Leave competition for a try after each such loss.
+    pub attempt: bool,
+    /// Velocity at the start of such a try.
+    pub attempt_velocity: u64,
+    /// Return to the former window after a time-out, or measure the path anew after a longer silence.
+    pub restart: bool,
+    /// Silence, ms, beside two round trips, after which the path may be another one.
+    pub silence_ms: u64,
+    /// Segments acknowledged from which a train gives the rate of the path.
+    pub train_segments: u64,
+    /// Part of that rate used at once, percent.
+    pub train_percent: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            queue_quarters: 9,
+            pacing_percent: 110,
+            max_velocity: 32,
+            rtt_window_ms: 10_000,
+            startup_percent: 40,
+            jump_packets: 3,
+            noise_percent: 90,
+            excess_permille: 110,
+            compete: true,
+            patience: 7,
+            filled_percent: 50,
+            empty_percent: 5,
+            loss_percent: 70,
+            attempt: true,
+            attempt_velocity: 4,
+            restart: true,
+            silence_ms: 600,
+            train_segments: 7,
+            train_percent: 90,
+        }
+    }
+}
+
+impl Params {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Params { queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments, .. } = *self;
+        let at_least_one = [queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments];
+        if at_least_one.contains(&0) || at_least_one.iter().any(|&x| x > MOST) {
+            Err(format!(
+                "`queue_quarters`, `pacing_percent`, `max_velocity`, `rtt_window_ms`, `patience` and `train_segments` \
+                 must be between 1 and {MOST}"
+            ))
+        } else if patience > super::ROUNDS as u64 {
+            Err(format!("`patience` must be at most {}", super::ROUNDS))
+        } else if [self.startup_percent, self.jump_packets, self.noise_percent, self.silence_ms, self.train_percent]
+            .iter()
+            .any(|&x| x > MOST)
+        {
+            Err(format!("numbers must be at most {MOST}"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Limit of parameters, so that products fit.
+const MOST: u64 = 1_000_000;

@@ -1,0 +1,146 @@
+use super::super::build;
+use super::*;
+
+const MSS: u64 = 1448;
+const MS: fn(u64) -> Time = Time::from_millis;
+
+/// A sender at an ideal link: it acknowledges one segment at a time at the rate of the link.
+struct Sender {
+    flow: Flow,
+    rough: Rough,
+    sent: u64,
+}
+
+impl Sender {
+    fn new(params: &str) -> Self {
+        let mut flow = Flow::new(MSS as u32, 10 * MSS);
+        flow.now = MS(1000);
+        let rough = Rough::new(&toml::from_str(params).unwrap(), &flow);
+        Sender { flow, rough, sent: 0 }
+    }
+
+    /// Acknowledges `segments` at 10 Mbit/s with this RTT; `lost` bytes are found lost with each.
+    fn acknowledge(&mut self, segments: u64, rtt: Time, lost: u64) {
+        for _ in 0..segments {
+            self.flow.now += Time(MSS * 800);
+            self.flow.delivered += MSS;
+            self.flow.srtt = rtt;
+            let window = self.rough.trace().cwnd.min(self.flow.delivered);
+            let sample = RateSample {
+                delivered: MSS * 10,
+                prior_delivered: self.flow.delivered - window,
+                interval: Time(MSS * 8_000),
+                rtt,
+                losses: lost,
+                ..RateSample::default()
+            };
+            let ack = Ack { acked: MSS, delivered: MSS, segments: 1, may_grow: true, ..Ack::default() };
+            self.rough.on_ack(&self.flow, &Ack { rate: Some(sample), rtt: Some(rtt), ..ack });
+            self.sent += MSS;
+        }
+    }
+
+    fn segments(&self) -> u64 {
+        self.rough.trace().cwnd / MSS
+    }
+}
+
+/// With 2 segments wanted, an RTT of 30 ms and 10 ms of queueing, the target is 6 segments. An empty queue has none.
+#[test]
+fn target_keeps_the_wanted_bytes_in_the_queue() {
+    let mut s = Sender::new("queue_quarters = 8");
+    s.acknowledge(1, MS(20), 0);
+    assert_eq!(s.rough.target(MSS), (Time::ZERO, u64::MAX));
+    s.acknowledge(60, MS(30), 0);
+    assert_eq!(s.rough.target(MSS), (MS(10), 6 * MSS));
+    s.rough.noise = MS(8);
+    assert_eq!(s.rough.target(MSS), (MS(2), 30 * MSS));
+}
+
+/// Startup doubles per round trip, and ends at a window that fits the path: 10 Mbit/s over 20 ms are 17.3 segments.
+#[test]
+fn startup_ends_with_a_queue_at_a_window_that_fits() {
+    let mut s = Sender::new("queue_quarters = 8");
+    s.acknowledge(10, MS(20), 0);
+    assert_eq!((s.segments(), s.rough.trace().phase), (20, "startup"));
+    s.acknowledge(30, MS(40), 0);
+    assert_eq!(s.rough.trace().phase, "delay");
+    let fitting = s.rough.fitting_window(MSS);
+    assert_eq!(fitting / MSS, 19);
+    assert!(s.rough.trace().cwnd <= fitting);
+}
+
+/// A loss by itself changes nothing. Loss of a third in rounds of low delay is a property of the path; in rounds of
+/// high delay only, it is congestion.
+#[test]
+fn only_loss_with_delay_reduces_the_window() {
+    let settled = || {
+        let mut s = Sender::new("compete = false");
+        s.acknowledge(10, MS(20), 0);
+        s.acknowledge(40, MS(60), 0);
+        s.acknowledge(60, MS(21), 0);
+        s
+    };
+    let mut s = settled();
+    let before = s.rough.trace().cwnd;
+    s.rough.on_congestion(&s.flow, Congestion::Loss);
+    assert_eq!(s.rough.trace().cwnd, before);
+    s.acknowledge(60, MS(21), MSS / 2);
+    assert!(s.rough.trace().cwnd >= before, "low delay");
+    assert!(s.rough.loss_low > 250, "{}", s.rough.loss_low);
+
+    let mut lossy = settled();
+    let mut clean = settled();
+    lossy.acknowledge(60, MS(59), MSS / 2);
+    clean.acknowledge(60, MS(59), 0);
+    assert_eq!(clean.rough.loss_high, 0);
+    assert!(lossy.rough.trace().cwnd < clean.rough.trace().cwnd, "high delay");
+}
+
+/// After a short silence the former window returns, as far as it fits the path. After a long one, the spacing of ten
+/// acknowledgments gives the window: 90 % of 10 Mbit/s over the RTT.
+#[test]
+fn silence_decides_between_return_and_a_new_measurement() {
+    let silent = |silence: Time| {
+        let mut s = Sender::new("");
+        s.acknowledge(10, MS(20), 0);
+        s.acknowledge(60, MS(40), 0);
+        s.rough.on_congestion(&s.flow, Congestion::Timeout);
+        s.rough.on_congestion(&s.flow, Congestion::TimeoutAgain);
+        assert_eq!(s.segments(), 1);
+        s.flow.now += silence;
+        s.acknowledge(1, Time::ZERO, 0);
+        s
+    };
+    let short = silent(MS(300));
+    assert!(short.segments() >= 10, "{}", short.segments());
+    assert_eq!(short.rough.trace().phase, "delay");
+
+    let mut long = silent(MS(3000));
+    assert_eq!((long.segments(), long.rough.trace().phase), (10, "startup"));
+    assert_eq!(long.rough.permit(&long.flow), Permit::window(10 * MSS), "back to back");
+    long.acknowledge(9, MS(200), 0);
+    let path = 10_000_000 / 8 * 200 / 1000;
+    assert_eq!((long.rough.trace().cwnd, long.rough.trace().phase), (path * 90 / 100, "delay"));
+}
+
+/// RTTs that alternate by 30 ms are noise; a queue that grows packet by packet is not.
+#[test]
+fn jumps_of_the_rtt_are_noise() {
+    let mut jumping = Sender::new("noise_percent = 100");
+    let mut growing = Sender::new("noise_percent = 100");
+    for i in 0..400 {
+        jumping.acknowledge(1, MS(20 + i % 2 * 30), 0);
+        growing.acknowledge(1, MS(20 + i % 30), 0);
+    }
+    assert!(jumping.rough.noise > MS(20), "{:?}", jumping.rough.noise);
+    assert_eq!(growing.rough.noise, Time::ZERO);
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_refused() {
+    let flow = Flow::default();
+    for params in ["patience = 9", "patience = 0", "queue_quarters = 0", "noise_percent = 2000000"] {
+        assert!(build("rough", "linux", params, &flow).is_err(), "{params}");
+    }
+}

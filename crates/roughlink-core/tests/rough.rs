@@ -1,0 +1,89 @@
+//! Our own algorithm in a network: loss, fairness, outages, jitter. `validation/rough.py` measures its goals.
+
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, RunOptions};
+
+/// Runs flows for 30 s over 10 Mbit/s, with further keys of the link.
+fn run(algorithms: &[&str], ms: f64, queue: u32, keys: &str) -> RunResult {
+    let mut text = format!(
+        "seed = 1\nduration = \"30 s\"\ntcp = {{ snd_buf = \"16 MiB\", rcv_buf = \"16 MiB\" }}\n\
+         node = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
+         rate = \"10 Mbit/s\"\ndelay = \"{} ms\"\nqueue = \"{queue} pkt\"\n{keys}\n",
+        ms / 2.0
+    );
+    for (i, cc) in algorithms.iter().enumerate() {
+        text += &format!(
+            "[[flow]]\nname = \"{i}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\nstart = \"{} ms\"\n",
+            i * 100
+        );
+    }
+    let (s, _) = roughlink_scenario::parse(&text, "rough", &[], &|_| Err("no files".into())).unwrap();
+    Network::new(s, RunOptions::default()).unwrap().run().unwrap()
+}
+
+fn mbps(r: &RunResult) -> Vec<f64> {
+    r.flows.iter().map(|f| f.delivered_bytes as f64 * 8e-6 / (r.sim_s - f.start_s)).collect()
+}
+
+const BURSTS: &str = "noise = { kind = \"burst\", mean = \"5 %\", length = [1, 4], direction = \"forward\" }";
+
+/// 5 % of loss leave 9.17 Mbit/s of payload. CUBIC gets a third of it.
+#[test]
+fn random_loss_hardly_matters() {
+    for ms in [22.0, 80.0] {
+        let ours = run(&["rough"], ms, 100, BURSTS);
+        assert!(mbps(&ours)[0] > 0.95 * 9.17, "{ms}: {:?}", mbps(&ours));
+        assert!(mbps(&run(&["cubic"], ms, 100, BURSTS))[0] < 0.4 * 9.17);
+        let rtt = ours.flows[0].rtt_ms.unwrap();
+        assert!(rtt.p95 < 1.3 * (ms + 1.2), "{rtt:?}");
+    }
+}
+
+#[test]
+fn flows_of_its_kind_share_equally() {
+    for (ms, flows) in [(22.0, 2), (22.0, 4), (80.0, 4)] {
+        let r = run(&vec!["rough"; flows], ms, 100, "");
+        assert!(r.jain.unwrap() > 0.97, "{ms}, {flows}: {:?}", mbps(&r));
+        assert!(mbps(&r).iter().sum::<f64>() > 9.0);
+    }
+}
+
+/// Without competition, delay alone would leave the link to CUBIC.
+#[test]
+fn cubic_and_newreno_get_their_share_and_no_more() {
+    for other in ["cubic", "newreno"] {
+        for queue in [20, 100] {
+            let r = run(&["rough", other], 22.0, queue, "");
+            assert!(r.jain.unwrap() > 0.85, "{other}, {queue}: {:?}", mbps(&r));
+        }
+    }
+}
+
+/// A second after an outage, the link is full again: outages of 0.5 and 5 s cost hardly more than their duration.
+#[test]
+fn outages_cost_little_more_than_their_duration() {
+    let whole = mbps(&run(&["rough"], 22.0, 100, ""))[0];
+    for seconds in [0.5, 5.0] {
+        let keys = format!("timeline = [{{ at = \"10 s\", for = \"{seconds} s\", up = false }}]");
+        let rest = mbps(&run(&["rough"], 22.0, 100, &keys))[0];
+        let cost = (whole - rest) / whole * 30.0;
+        assert!(cost < seconds + 1.2, "{seconds}: {cost}");
+    }
+}
+
+/// Jitter of 20 ms must not look like a queue, whether it reorders or not.
+#[test]
+fn jitter_is_not_a_queue() {
+    for keys in ["jitter = \"20 ms\"", "jitter = \"20 ms\"\nreorder = true"] {
+        let r = run(&["rough"], 60.0, 100, keys);
+        assert!(mbps(&r)[0] > 0.8 * 9.65, "{keys}: {:?}", mbps(&r));
+    }
+}
+
+/// A queue of four packets and four flows: the flows must not keep the link congested with repairs.
+#[test]
+fn tiny_queues_do_not_collapse() {
+    let r = run(&["rough"; 4], 6.0, 4, "");
+    assert!(mbps(&r).iter().sum::<f64>() > 0.8 * 9.65, "{:?}", mbps(&r));
+    assert!(r.flows.iter().map(|f| f.retransmits).sum::<u64>() < r.flows.iter().map(|f| f.segments).sum::<u64>() / 4);
+}

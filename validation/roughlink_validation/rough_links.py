@@ -1,0 +1,226 @@
+"""Scenarios and goals of the algorithm `rough`: loss, fairness, outages, a handover, and random links.
+
+Links of the search and held-out links differ only in the seeds of `random_link`. Everything runs through the Python
+package, with as many threads as cores.
+"""
+
+import math
+import os
+import random
+import re
+import statistics
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import roughlink as rl
+
+from roughlink_validation.building import ROOT
+
+# Payload of a packet over its size, with timestamps.
+PAYLOAD = 1448 / 1500
+# Time of a full packet on the bottleneck and the fast link, ms.
+SERIALIZATION = 1.22
+# First seeds of the links for the search, and of those that the search never sees.
+SEARCH, HELD_OUT = 7000, 20000
+
+
+@dataclass(frozen=True)
+class Link:
+    """A bottleneck: rate in Mbit/s, base RTT in ms, queue in packets, further keys of the link."""
+
+    rate: float = 10
+    rtt: float = 22
+    queue: int = 100
+    keys: str = ""
+
+    def scenario(self, flows: list[tuple[str, float]], seconds: float, seed: int, params: dict | None = None) -> str:
+        """Returns a scenario in which each flow, an algorithm and a start in s, sends without end."""
+        near = 1 if self.rtt > 4 else self.rtt / 4
+        parts = [
+            f'seed = {seed}\nduration = "{seconds} s"\n[tcp]\nstack = "linux"\nmss_includes_options = true',
+            'snd_buf = "64 MiB"\nrcv_buf = "64 MiB"',
+            '[[node]]\nname = "s"\n[[node]]\nname = "r"\n[[node]]\nname = "c"',
+            f'[[link]]\nname = "fast"\nbetween = ["s", "r"]\nrate = "{max(500, 10 * self.rate)} Mbit/s"',
+            f'delay = "{self.rtt / 2 - near} ms"\nqueue = "100000 pkt"',
+            f'[[link]]\nname = "rough"\nbetween = ["r", "c"]\nrate = "{self.rate} Mbit/s"\ndelay = "{near} ms"',
+            f'queue = "{self.queue} pkt"\n{self.keys}',
+        ]
+        for number, (cc, start) in enumerate(flows):
+            parts.append(f'[[flow]]\nname = "{number}"\nkind = "bulk"\nfrom = "s"\nto = "c"\nstart = "{start} s"')
+            parts.append(f'cc = "{cc}"' + own_keys(cc, params))
+        return "\n".join(parts)
+
+
+def own_keys(cc: str, params: dict | None) -> str:
+    """Returns the parameters of `rough` as keys of a flow or of [tcp]."""
+    if cc != "rough" or not params:
+        return ""
+    given = ", ".join(f"{key} = {str(value).lower()}" for key, value in params.items())
+    return f"\ncc_params = {{ {given} }}"
+
+
+def bursts(percent: float, longest: int = 4) -> str:
+    """Returns noise that loses `percent` of the packets in bursts of 1 to `longest`."""
+    if not percent:
+        return ""
+    return f'noise = {{ kind = "burst", mean = "{percent} %", length = [1, {longest}], direction = "forward" }}'
+
+
+def run_all(texts: Iterable[str]) -> list[dict]:
+    """Runs scenarios and returns their results."""
+    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        warnings.simplefilter("ignore", rl.RoughlinkWarning)
+        return list(pool.map(lambda text: rl.scenario(text).run(threads=1).result, texts))
+
+
+def rate(result: dict, flow: int = 0) -> float:
+    """Returns the goodput of a flow since its start, Mbit/s."""
+    flow = result["flows"][flow]
+    return flow["delivered_bytes"] * 8e-6 / (result["sim_s"] - flow["start_s"])
+
+
+def jain(rates: list[float]) -> float:
+    total = sum(rates)
+    return total**2 / len(rates) / sum(x * x for x in rates) if total else 0.0
+
+
+# ---- Random links ----------------------------------------------------------------------------------------------------
+
+
+def random_link(seed: int) -> tuple[Link, int, float]:
+    """Returns a link, the number of flows, and the duration in s."""
+    draw = random.Random(seed)
+
+    def between(low: float, high: float) -> float:
+        return math.exp(draw.uniform(math.log(low), math.log(high)))
+
+    mbps, rtt = round(between(1, 100), 3), round(between(2, 600), 2)
+    product = mbps * 1e3 * rtt / 8 / 1500
+    queue = max(4, round(product * between(0.1, 10)))
+    keys = []
+    loss = draw.choice([0, 0, draw.uniform(0, 2), draw.uniform(0, 10)])
+    longest = draw.choice([1, 4])
+    if loss:
+        keys.append(bursts(round(loss, 3), longest))
+    if draw.random() < 0.3:
+        keys.append(f'jitter = "{rtt * draw.uniform(0.02, 0.3):.3f} ms"')
+        if draw.random() < 0.5:
+            keys.append("reorder = true")
+    if draw.random() < 0.25:
+        keys.append(f'asymmetric = {{ rate = "{mbps * draw.uniform(0.05, 0.3):.4f} Mbit/s" }}')
+    flows = draw.choice([1, 1, 2, 4])
+    seconds = min(30 if mbps > 30 else 60, 15 + rtt / 5)
+    return Link(mbps, rtt, queue, "\n".join(keys)), flows, round(seconds, 1)
+
+
+def on_random_link(seed: int, cc: str, params: dict | None = None) -> str:
+    link, flows, seconds = random_link(seed)
+    return link.scenario([(cc, round(0.37 * i, 2)) for i in range(flows)], seconds, seed, params)
+
+
+def delivered(result: dict) -> int:
+    return sum(flow["delivered_bytes"] for flow in result["flows"])
+
+
+def best_of_others(seeds: Iterable[int]) -> list[int]:
+    """Returns the bytes that BBR or CUBIC delivers over each random link, whichever delivers more."""
+    seeds = list(seeds)
+    results = run_all(on_random_link(seed, cc) for seed in seeds for cc in ("bbr", "cubic"))
+    return [max(delivered(results[i]), delivered(results[i + 1])) for i in range(0, len(results), 2)]
+
+
+# ---- Goals -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Goal:
+    """A goal with the values of its runs; larger is better unless `at_most`."""
+
+    name: str
+    bound: float
+    texts: list[str]
+    measure: Callable[[dict], float]
+    at_most: bool = False
+
+    def score(self, values: list[float]) -> float:
+        """Returns 1 if all values reach the goal, and less the further they are from it, with weight on the worst."""
+        ratios = [min(1.0, self.bound / value if self.at_most else value / self.bound) for value in values]
+        return 0.4 * statistics.fmean(ratios) + 0.6 * min(ratios)
+
+    def is_reached(self, values: list[float]) -> bool:
+        mean = statistics.fmean(values)
+        return mean <= self.bound if self.at_most else mean >= self.bound
+
+
+def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
+    """Returns the goals for loss, delay and fairness."""
+    made = []
+
+    def add(name: str, bound: float, link: Link, flows: list, seconds: float, measure, at_most: bool = False) -> None:
+        texts = [link.scenario(flows, seconds, seed, params) for seed in seeds]
+        made.append(Goal(name, bound, texts, measure, at_most))
+
+    for rtt in (22, 80):
+        for loss, share in ((0, 0.98), (5, 0.98 if rtt == 22 else 0.97), (10, 0.9)):
+            link = Link(rtt=rtt, keys=bursts(loss))
+            limit = link.rate * PAYLOAD * (1 - loss / 100)
+            add(f"share of the limit, {loss} % loss, {rtt} ms", share, link, [(cc, 0)], 60,
+                lambda r, limit=limit: rate(r) / limit)
+            if loss < 10:
+                add(f"p95 of the RTT over the base, {loss} % loss, {rtt} ms", 1.15, link, [(cc, 0)], 60,
+                    lambda r, rtt=rtt: r["flows"][0]["rtt_ms"]["p95"] / (rtt + SERIALIZATION), at_most=True)
+    for other in ("cubic", "newreno"):
+        for rtt in (22, 80):
+            for queue, loss in ((20, 0), (100, 0), (100, 1)):
+                what = f"queue {queue}" if not loss else f"queue {queue}, {loss} % loss"
+                add(f"Jain's index beside {other}, {what}, {rtt} ms", 0.9 if loss else 0.95,
+                    Link(rtt=rtt, queue=queue, keys=bursts(loss)), [(cc, 0), (other, 0)], 100,
+                    lambda r: jain([rate(r, 0), rate(r, 1)]))
+    for flows in (2, 4, 8):
+        for rtt in (22, 80):
+            add(f"Jain's index of {flows} flows, {rtt} ms", 0.97, Link(rtt=rtt),
+                [(cc, round(0.1 * i, 1)) for i in range(flows)], 60,
+                lambda r, flows=flows: jain([rate(r, i) for i in range(flows)]))
+    return made
+
+
+def measured(made: list[Goal]) -> list[list[float]]:
+    """Runs the scenarios of goals, equal ones once, and returns the values of each."""
+    texts = list(dict.fromkeys(text for goal in made for text in goal.texts))
+    results = dict(zip(texts, run_all(texts)))
+    return [[goal.measure(results[text]) for text in goal.texts] for goal in made]
+
+
+# ---- Changes of the path ---------------------------------------------------------------------------------------------
+
+
+def seconds_to_full_rate(text_until: Callable[[float], str], end: float, mbps: float, step: float) -> float | None:
+    """Returns the time after `end` from which a flow gets 90 % of `mbps` over three steps; `None` after 60 steps."""
+    times = [end + step * k for k in range(63)]
+    bytes_until = [delivered(result) for result in run_all(text_until(round(t, 3)) for t in times)]
+    for k in range(60):
+        if (bytes_until[k + 3] - bytes_until[k]) * 8e-6 / (3 * step) >= 0.9 * mbps:
+            return round(times[k] - end, 3)
+    return None
+
+
+def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
+    """Returns the time from the end of an outage to the full rate, s."""
+    link = Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
+    return seconds_to_full_rate(lambda end: link.scenario([(cc, 0)], end, 1, params), 10 + seconds, 10 * PAYLOAD, 0.1)
+
+
+def after_handover(cc: str, up: bool, params: dict | None = None) -> float | None:
+    """Returns the time from the end of the Wave paper's handover to the full rate, s."""
+    file = (ROOT / "scenarios" / "satellite-handover.toml").read_text()
+    file = file.replace('stack = "ns2"', 'stack = "linux"').replace("initial_window = 1\n", "")
+    if not up:
+        slow, fast = 'rate = "2 Mbit/s"\ndelay = "30 ms"', 'rate = "8 Mbit/s"\ndelay = "240 ms"'
+        head, tail = file.split("timeline = [")
+        tail = tail.replace('rate = "8 Mbit/s", delay = "240 ms"', 'rate = "2 Mbit/s", delay = "30 ms"')
+        file = head.replace(slow, fast) + "timeline = [" + tail
+    file = re.sub(r'\ncc = "wave"', f'\ncc = "{cc}"' + own_keys(cc, params), file)
+    mbps = (8 if up else 2) * 948 / 1000
+    return seconds_to_full_rate(lambda end: file.replace('duration = "60 s"', f'duration = "{end} s"'), 32, mbps, 0.25)
