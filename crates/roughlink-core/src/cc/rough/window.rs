@@ -80,7 +80,7 @@ mod tests {
         let ms = Time::from_millis;
         let (mut min, mut max) = (SlidingMin::NEW, SlidingMax::NEW);
         assert_eq!((min.get(), max.get()), (Time::MAX, 0));
-        for (now, min_after, max_after) in [(100, 5, 5), (130, 5, 30), (160, 5, 60), (220, 30, 120), (290, 120, 190)] {
+        for (now, min_after, max_after) in [(100, 5, 5), (130, 5, 30), (160, 5, 60), (220, 60, 120), (290, 120, 190)] {
             let value = if now == 100 { 5 } else { now - 100 };
             min.update(ms(now), ms(100), ms(value));
             max.update(ms(now), ms(100), value);
