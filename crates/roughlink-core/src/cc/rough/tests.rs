@@ -4,11 +4,10 @@ use super::*;
 const MSS: u64 = 1448;
 const MS: fn(u64) -> Time = Time::from_millis;
 
-/// A sender at an ideal link: it acknowledges one segment at a time at the rate of the link.
+/// A sender over a full link of 10 Mbit/s, which acknowledges segment by segment.
 struct Sender {
     flow: Flow,
     rough: Rough,
-    sent: u64,
 }
 
 impl Sender {
@@ -16,7 +15,7 @@ impl Sender {
         let mut flow = Flow::new(MSS as u32, 10 * MSS);
         flow.now = MS(1000);
         let rough = Rough::new(&toml::from_str(params).unwrap(), &flow);
-        Sender { flow, rough, sent: 0 }
+        Sender { flow, rough }
     }
 
     /// Acknowledges `segments` at 10 Mbit/s with this RTT; `lost` bytes are found lost with each.
@@ -25,10 +24,10 @@ impl Sender {
             self.flow.now += Time(MSS * 800);
             self.flow.delivered += MSS;
             self.flow.srtt = rtt;
-            let window = self.rough.trace().cwnd.min(self.flow.delivered);
+            let in_flight = rtt.0 / (MSS * 800) * MSS;
             let sample = RateSample {
                 delivered: MSS * 10,
-                prior_delivered: self.flow.delivered - window,
+                prior_delivered: self.flow.delivered.saturating_sub(in_flight),
                 interval: Time(MSS * 8_000),
                 rtt,
                 losses: lost,
@@ -36,7 +35,6 @@ impl Sender {
             };
             let ack = Ack { acked: MSS, delivered: MSS, segments: 1, may_grow: true, ..Ack::default() };
             self.rough.on_ack(&self.flow, &Ack { rate: Some(sample), rtt: Some(rtt), ..ack });
-            self.sent += MSS;
         }
     }
 
@@ -85,14 +83,14 @@ fn only_loss_with_delay_reduces_the_window() {
     let before = s.rough.trace().cwnd;
     s.rough.on_congestion(&s.flow, Congestion::Loss);
     assert_eq!(s.rough.trace().cwnd, before);
-    s.acknowledge(60, MS(21), MSS / 2);
+    s.acknowledge(400, MS(21), MSS / 2);
     assert!(s.rough.trace().cwnd >= before, "low delay");
     assert!(s.rough.loss_low > 250, "{}", s.rough.loss_low);
 
     let mut lossy = settled();
     let mut clean = settled();
-    lossy.acknowledge(60, MS(59), MSS / 2);
-    clean.acknowledge(60, MS(59), 0);
+    lossy.acknowledge(160, MS(59), MSS / 2);
+    clean.acknowledge(160, MS(59), 0);
     assert_eq!(clean.rough.loss_high, 0);
     assert!(lossy.rough.trace().cwnd < clean.rough.trace().cwnd, "high delay");
 }
@@ -119,7 +117,7 @@ fn silence_decides_between_return_and_a_new_measurement() {
     let mut long = silent(MS(3000));
     assert_eq!((long.segments(), long.rough.trace().phase), (10, "startup"));
     assert_eq!(long.rough.permit(&long.flow), Permit::window(10 * MSS), "back to back");
-    long.acknowledge(9, MS(200), 0);
+    long.acknowledge(8, MS(200), 0);
     let path = 10_000_000 / 8 * 200 / 1000;
     assert_eq!((long.rough.trace().cwnd, long.rough.trace().phase), (path * 90 / 100, "delay"));
 }
