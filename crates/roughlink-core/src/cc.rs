@@ -30,6 +30,7 @@ use std::fmt::Debug;
 
 pub mod avoca;
 pub mod bbr;
+pub mod bbr3;
 pub mod bic;
 pub mod copa;
 pub mod coverage;
@@ -54,6 +55,7 @@ pub mod yeah;
 
 mod entry;
 mod history;
+mod max_filter;
 pub use entry::{Algorithm, AlgorithmError, BuildAlgorithm, Factory};
 pub use history::LinkHistory;
 
@@ -162,6 +164,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .preset("rfc", newreno::RFC_GROWTH),
     Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
         .preset("ns3", bbr::NS3),
+    Algorithm::new::<bbr3::Bbr3>("bbr3", "BBR version 3: a model of the path that losses bound", "draft-ietf-ccwg-bbr"),
     Algorithm::new::<wave::Wave>("wave", "timed bursts at an interval derived from ACK trains", "Wave paper")
         .tcp(wave::TCP),
     Algorithm::new::<wave::Wave>(
@@ -284,6 +287,8 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// Set if the sender has used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
+    /// Set if the peer reports data received out of order (SACK).
+    pub sack: bool,
     /// Set when the application runs out of data, until all data then in flight is delivered (Linux `tp->app_limited`).
     pub app_limited: bool,
     /// Earliest departure that pacing allows (Linux `tcp_wstamp_ns`); zero without `internal_pacing`.
@@ -330,6 +335,10 @@ pub struct RateSample {
     pub acked_sacked: u64,
     /// `in_flight` before this ACK.
     pub prior_in_flight: u64,
+    /// Bytes in flight when the segment left, itself included.
+    pub tx_in_flight: u64,
+    /// Bytes marked lost since the segment left.
+    pub lost: u64,
     /// Set if the sender had no more data when the segment left.
     pub app_limited: bool,
     /// Set if the segment had been retransmitted.
@@ -406,6 +415,24 @@ pub struct Sent {
     pub tx_start: bool,
 }
 
+/// A segment that has just been marked lost, again if the lost copy was a retransmission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostSegment {
+    /// Stream offset of the segment's first byte.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// `Flow::delivered` when the segment left.
+    pub delivered: u64,
+    /// Bytes in flight when the segment left, itself included.
+    pub tx_in_flight: u64,
+    /// Bytes marked lost since the segment left, itself included.
+    pub lost: u64,
+    /// Set if the sender had no more data when the segment left.
+    pub app_limited: bool,
+}
+
 /// Event of a link, as notified to a host. The scenario's `notice` delays the notification.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
@@ -477,6 +504,8 @@ pub struct AlgorithmTrace {
 pub struct OptionalEvents {
     /// Set if [`CongestionControl::on_sent`] has an effect.
     pub sent: bool,
+    /// Set if [`CongestionControl::on_lost`] has an effect.
+    pub lost: bool,
     /// Set if the algorithm uses [`Ack::rate`]; otherwise it may be `None`.
     pub rate: bool,
     /// Set if [`Ack::rate`] must be computed as in ns-3 3.44 (`TcpRateLinux`), where every ACK has a sample that may
@@ -491,10 +520,10 @@ pub struct OptionalEvents {
 impl OptionalEvents {
     /// All events, with ordinary rate samples; suits every algorithm that does not need `kept_rate`.
     pub const ALL: OptionalEvents =
-        OptionalEvents { sent: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
+        OptionalEvents { sent: true, lost: true, rate: true, kept_rate: false, timer: true, rto_sample: true };
     /// Acknowledgments and congestion, without delivery rates.
     pub const ACKS: OptionalEvents =
-        OptionalEvents { sent: false, rate: false, kept_rate: false, timer: false, rto_sample: false };
+        OptionalEvents { sent: false, lost: false, rate: false, kept_rate: false, timer: false, rto_sample: false };
 }
 
 /// A congestion control algorithm. No I/O, no clock, no simulator types.
@@ -517,6 +546,9 @@ pub trait CongestionControl: Debug + Send {
     }
     /// Handles a segment that left.
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
+    /// Handles a segment that was marked lost. Called before `on_ack` of the acknowledgment that showed the loss, and
+    /// before `on_congestion` of a time-out.
+    fn on_lost(&mut self, _flow: &Flow, _lost: &LostSegment) {}
     /// Handles the end of recovery or loss; the state is Open again. Called before `on_ack` of the same acknowledgment.
     fn on_recovered(&mut self, _flow: &Flow) {}
     /// Lowers window and ssthresh to these bytes after the application left the window unused. Algorithms with a model

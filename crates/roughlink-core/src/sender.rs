@@ -5,7 +5,7 @@
 mod rate;
 mod rtt;
 
-pub(crate) use rate::{DeliveryRate, Newest, RateStamp};
+pub(crate) use rate::{DeliveryRate, Losses, Newest, RateStamp};
 pub(crate) use rtt::RttEstimator;
 pub use rtt::{RtoFloor, RttVar};
 
@@ -123,6 +123,13 @@ impl SenderCore {
     #[inline(always)]
     pub(crate) fn acknowledged(&mut self, ack: &Ack) {
         self.cc.on_ack(&self.flow, ack);
+    }
+    /// Reports segments newly marked lost, if the algorithm handles them.
+    #[inline]
+    pub(crate) fn report_losses(&mut self, losses: &mut Losses) {
+        if !losses.pending.is_empty() {
+            losses.pending.drain(..).for_each(|lost| self.cc.on_lost(&self.flow, &lost));
+        }
     }
     pub(crate) fn congestion(&mut self, cause: Congestion) {
         self.cc.on_congestion(&self.flow, cause);

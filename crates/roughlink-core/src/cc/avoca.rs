@@ -7,7 +7,9 @@
 
 use super::coverage::{Coverage, Level, Rules};
 use super::entry::{AlgorithmError, BuildAlgorithm};
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent, algorithm};
+use super::{
+    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, LostSegment, Permit, STACKS, Sent, algorithm,
+};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -154,6 +156,12 @@ impl CongestionControl for Avoca {
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.inner.on_sent(flow, sent);
+    }
+
+    fn on_lost(&mut self, flow: &Flow, lost: &LostSegment) {
+        if self.transmitting {
+            self.inner.on_lost(flow, lost);
+        }
     }
 
     fn on_recovered(&mut self, flow: &Flow) {

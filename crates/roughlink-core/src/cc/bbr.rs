@@ -22,19 +22,18 @@
 //! bandwidth. The handshake initializes the model, the initial rate has no margin, and the initial window is not paced.
 
 use super::entry::BuildAlgorithm;
+use super::max_filter::MaxFilter;
 use super::{
     Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, RateSample, Sent,
 };
 use crate::units::{Rate, Time};
 use aggregation::Aggregation;
-use max_filter::MaxFilter;
 pub use params::{NS3, Params};
 use policer::{ConnectionProgress, Policer, PolicerUpdate};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
 mod aggregation;
-mod max_filter;
 mod params;
 mod policer;
 #[cfg(test)]
@@ -103,7 +102,7 @@ impl BuildAlgorithm for Bbr {
             cwnd: flow.initial_window,
             ssthresh: u64::MAX,
             rate: 0,
-            bandwidth: MaxFilter::default(),
+            bandwidth: MaxFilter::starting_with(0, params.filter_by_value),
             rounds: 0,
             round_start: false,
             next_round_delivered: 0,
@@ -245,7 +244,7 @@ impl Bbr {
         (self.min_rtt, self.min_rtt_at) = (flow.srtt, flow.now);
         let rtt = Time::from_millis(flow.srtt.as_millis().max(1));
         let bandwidth = Rate::from_bytes_per(self.cwnd, rtt).bytes_per_sec();
-        self.bandwidth = MaxFilter::starting_with(bandwidth);
+        self.bandwidth = MaxFilter::starting_with(bandwidth, self.params.filter_by_value);
         self.rate = (bandwidth as f64 * self.pacing_gain) as u64;
         self.has_rtt = true;
     }
@@ -267,7 +266,7 @@ impl Bbr {
         let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
         // An application-limited sample underestimates the path, so it counts only if it raises the estimate.
         if !sample.app_limited || rate >= self.bandwidth.max() {
-            self.bandwidth.update(&self.params, self.rounds, rate);
+            self.bandwidth.update(self.params.bandwidth_rounds, self.rounds, rate);
         }
     }
 
@@ -452,6 +451,6 @@ impl Bbr {
     }
 }
 
-fn milliseconds(ms: f64) -> Time {
+pub(super) fn milliseconds(ms: f64) -> Time {
     Time::from_secs_f64(ms / 1e3)
 }

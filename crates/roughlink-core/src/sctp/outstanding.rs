@@ -2,7 +2,7 @@
 
 use super::part::MessagePart;
 use crate::packet::{Gap, Skipped};
-use crate::sender::RateStamp;
+use crate::sender::{Losses, RateStamp};
 use crate::units::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -74,6 +74,7 @@ pub(super) struct Outstanding {
     marked: usize,
     /// TSN of the chunk whose round trip is being timed.
     timed: Option<u64>,
+    pub(super) losses: Losses,
 }
 
 impl Outstanding {
@@ -88,6 +89,7 @@ impl Outstanding {
             in_flight: 0,
             marked: 0,
             timed: None,
+            losses: Losses::default(),
         }
     }
     /// Returns the lowest TSN not cumulatively acknowledged.
@@ -167,18 +169,22 @@ impl Outstanding {
         self.in_flight += u64::from(part.len);
     }
 
-    /// Records that the lowest marked chunk leaves again; returns its TSN and state.
-    pub(super) fn resend(&mut self, at: Time, stamp: RateStamp) -> Option<(u64, SentChunk)> {
-        let i = self.chunks.iter().position(|c| c.fate == ChunkState::Marked)?;
+    /// Returns the lowest marked chunk and its TSN.
+    pub(super) fn lowest_marked(&self) -> Option<(u64, &SentChunk)> {
+        (self.first..).zip(&self.chunks).find(|(_, c)| c.fate == ChunkState::Marked)
+    }
+
+    /// Records that chunk `tsn`, which is marked, leaves again; returns its state.
+    pub(super) fn resend(&mut self, tsn: u64, at: Time, stamp: RateStamp) -> SentChunk {
+        let i = (tsn - self.first) as usize;
         self.set(i, ChunkState::InFlight);
-        let tsn = self.first + i as u64;
         if self.timed == Some(tsn) {
             self.timed = None; // Karn
         }
         let c = &mut self.chunks[i];
         (c.at, c.stamp, c.resent, c.missing) = (at, stamp, true, 0);
         c.repeats += 1;
-        Some((tsn, *c))
+        *c
     }
 
     /// Applies a SACK: all TSNs up to `cumulative`, and the blocks above.
@@ -378,7 +384,12 @@ impl Outstanding {
     fn set(&mut self, i: usize, fate: ChunkState) {
         let c = &mut self.chunks[i];
         match c.fate {
-            ChunkState::InFlight => self.in_flight -= u64::from(c.part.len),
+            ChunkState::InFlight => {
+                self.in_flight -= u64::from(c.part.len);
+                if fate == ChunkState::Marked {
+                    self.losses.add(c.offset, u32::from(c.part.len), &c.stamp);
+                }
+            }
             ChunkState::Marked => self.marked -= 1,
             ChunkState::Acked | ChunkState::Abandoned => {}
         }
@@ -416,7 +427,8 @@ mod tests {
             assert_eq!(o.miss(c.highest, 3), marks, "{end}");
         }
         assert_eq!((o.in_flight(), o.has_marked()), (300, true));
-        let (tsn, c) = o.resend(Time(9), RateStamp::default()).unwrap();
+        let tsn = o.lowest_marked().unwrap().0;
+        let c = o.resend(tsn, Time(9), RateStamp::default());
         assert_eq!((tsn, c.fast, c.resent, o.has_marked()), (1, true, true, false));
         for _ in 0..9 {
             assert!(!o.miss(6, 3), "not eligible again");
@@ -431,8 +443,7 @@ mod tests {
         assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was timed, 2 and 3 were not
         o.send(message(3), Time(50), RateStamp::default());
         o.mark_all();
-        o.resend(Time(60), RateStamp::default());
-        o.resend(Time(60), RateStamp::default());
+        [3, 4].map(|tsn| o.resend(tsn, Time(60), RateStamp::default()));
         assert_eq!(o.cover(4, &[]).timed, None); // Karn
     }
 
@@ -455,7 +466,7 @@ mod tests {
         assert_eq!(o.cover(0, &[Gap { start: 2, end: 3 }]).delivered, 200);
         o.mark_all();
         assert_eq!(o.in_flight(), 0);
-        o.resend(Time(5), RateStamp::default());
+        o.resend(1, Time(5), RateStamp::default());
         let c = o.cover(3, &[]);
         assert_eq!((c.acked, c.delivered), (300, 100));
         assert!(o.is_empty() && !o.has_marked() && o.in_flight() == 0);

@@ -94,6 +94,7 @@ impl SctpSender {
     pub(super) fn first_flow(cfg: &SctpConfig, send_window: u64) -> Flow {
         let mss = u32::from(cfg.payload);
         Flow {
+            sack: true,
             mss,
             initial_window: cfg.initial_window(),
             initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
@@ -253,14 +254,16 @@ impl SctpSender {
         if probing {
             self.core.stats.probes += 1;
             self.probe = Some(self.queue.first());
+            self.queue.mark_all();
         } else {
             self.core.stats.timeouts += 1;
+            self.queue.mark_all();
+            self.core.report_losses(&mut self.queue.losses);
             let again = self.core.flow.state == CongestionState::Loss && self.core.retries > 1;
             self.core.congestion(if again { Congestion::TimeoutAgain } else { Congestion::Timeout });
             self.core.flow.state = CongestionState::Loss;
             self.recover = self.queue.next() - 1;
         }
-        self.queue.mark_all();
         self.forced = true;
         self.sync();
         self.start_burst();
@@ -287,7 +290,6 @@ impl SctpSender {
         if covered.highest > 0 {
             self.core.retries = 0;
         }
-        let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
         // Section 7.2.4, with HTNA: chunks count as missing only below a newly acknowledged TSN. In fast recovery, a
         // SACK that advances counts all chunks that it reports missing.
         let below = match self.core.flow.state {
@@ -296,6 +298,7 @@ impl SctpSender {
         };
         let missed = !gaps.is_empty() && self.queue.miss(below, self.cfg.missing_reports);
         self.settle_release(now);
+        let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
         self.sync();
         self.on_progress(cumulative, !gaps.is_empty());
         if missed && self.core.flow.state != CongestionState::Recovery {
@@ -314,6 +317,7 @@ impl SctpSender {
             rate,
             ecn_echo: false,
         };
+        self.core.report_losses(&mut self.queue.losses);
         self.core.acknowledged(&ack);
         self.set_window(a_rwnd);
         if self.queue.is_empty() {
@@ -392,7 +396,8 @@ impl SctpSender {
         });
         let core = &mut self.core;
         let min_rtt = core.flow.min_rtt;
-        core.rate.on_ack(now, (c.delivered, newest.as_ref()), 0, prior_in_flight, min_rtt, rtt.unwrap_or_default())
+        let (delivered, lost) = ((c.delivered, newest.as_ref()), (0, self.queue.losses.total));
+        core.rate.on_ack(now, delivered, lost, prior_in_flight, min_rtt, rtt.unwrap_or_default())
     }
 
     /// Sets the peer's window. If it opens, a probe that found no room leaves again at once.
@@ -471,9 +476,10 @@ impl SctpSender {
     }
 
     fn send_new(&mut self, now: Time, message: (MessagePart, Time), rate: Option<Rate>) -> OutgoingChunk {
-        let idle = self.queue.in_flight() == 0;
-        let stamp = self.core.rate.on_sent(now, idle);
         let part = message.0;
+        let in_flight = self.queue.in_flight();
+        let idle = in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle, in_flight + u64::from(part.len), self.queue.losses.total);
         self.messages.take(&part);
         let tsn = self.queue.next();
         let seq = self.queue.acked() + self.queue.bytes();
@@ -483,9 +489,11 @@ impl SctpSender {
     }
 
     fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<OutgoingChunk> {
-        let idle = self.queue.in_flight() == 0;
-        let stamp = self.core.rate.on_sent(now, idle);
-        let (tsn, c) = self.queue.resend(now, stamp)?;
+        let (tsn, marked) = self.queue.lowest_marked()?;
+        let (in_flight, len) = (self.queue.in_flight(), u64::from(marked.part.len));
+        let idle = in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle, in_flight + len, self.queue.losses.total);
+        let c = self.queue.resend(tsn, now, stamp);
         self.core.stats.retransmits += 1;
         let sent = cc::Sent { seq: c.offset, len: u32::from(c.part.len), retransmission: true, tx_start: idle };
         self.left(now, rate, sent);

@@ -1,7 +1,7 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation, Linux `tcp_rate.c`): every segment records the
 //! amount delivered when it left, so that its acknowledgment yields a rate.
 
-use crate::cc::RateSample;
+use crate::cc::{LostSegment, RateSample};
 use crate::units::Time;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,6 +12,10 @@ pub(crate) struct RateStamp {
     pub delivered_at: Time,
     /// Send time of the first segment of the current flight.
     pub first_sent: Time,
+    /// Bytes in flight when the segment left, itself included.
+    pub tx_in_flight: u32,
+    /// [`Losses::total`] when the segment left.
+    pub lost: u32,
     pub app_limited: bool,
 }
 
@@ -21,6 +25,34 @@ impl RateStamp {
     #[inline]
     pub(crate) fn replaces(&self, other: &RateStamp) -> bool {
         other.delivered == 0 || self.delivered > other.delivered
+    }
+}
+
+/// Segments marked lost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Losses {
+    /// Bytes marked lost so far; wraps.
+    pub total: u32,
+    /// Set if the algorithm handles each lost segment.
+    pub are_reported: bool,
+    /// Segments not reported yet.
+    pub pending: Vec<LostSegment>,
+}
+
+impl Losses {
+    /// Counts `len` bytes from offset `seq` that left with `stamp`.
+    pub(crate) fn add(&mut self, seq: u64, len: u32, stamp: &RateStamp) {
+        self.total = self.total.wrapping_add(len);
+        if self.are_reported {
+            self.pending.push(LostSegment {
+                seq,
+                len,
+                delivered: stamp.delivered,
+                tx_in_flight: stamp.tx_in_flight.into(),
+                lost: self.total.wrapping_sub(stamp.lost).into(),
+                app_limited: stamp.app_limited,
+            });
+        }
     }
 }
 
@@ -61,9 +93,10 @@ struct Ns3Sample {
 }
 
 impl DeliveryRate {
-    /// Returns the stamp of a segment that leaves at `now`; `idle` if nothing was in flight.
+    /// Returns the stamp of a segment that leaves at `now`, after which `in_flight` bytes are in flight, and before
+    /// which `lost` bytes were marked lost; `idle` if nothing was in flight.
     #[inline]
-    pub(crate) fn on_sent(&mut self, now: Time, idle: bool) -> RateStamp {
+    pub(crate) fn on_sent(&mut self, now: Time, idle: bool, in_flight: u64, lost: u32) -> RateStamp {
         if idle {
             self.first_sent = now;
             self.delivered_at = now;
@@ -72,6 +105,8 @@ impl DeliveryRate {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
+            tx_in_flight: in_flight as u32,
+            lost,
             app_limited: self.app_limited != 0,
         }
     }
@@ -97,13 +132,14 @@ impl DeliveryRate {
         }
     }
 
-    /// Processes an ACK that delivered `bytes`, of which `newest` left last. Returns its sample if it delivered any.
+    /// Processes an ACK that delivered `bytes`, of which `newest` left last. The ACK showed that `newly_lost` bytes are
+    /// lost, and `lost` bytes so far. Returns its sample if it delivered any.
     #[inline(always)]
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
         (bytes, newest): (u64, Option<&Newest>),
-        lost: u64,
+        (newly_lost, lost): (u64, u32),
         prior_in_flight: u64,
         min_rtt: Time,
         rtt: Time,
@@ -125,9 +161,11 @@ impl DeliveryRate {
             interval,
             rtt,
             sent_at,
-            losses: lost,
+            losses: newly_lost,
             acked_sacked: bytes,
             prior_in_flight,
+            tx_in_flight: stamp.tx_in_flight.into(),
+            lost: lost.wrapping_sub(stamp.lost).into(),
             app_limited: stamp.app_limited,
             retransmitted,
         })
@@ -139,6 +177,7 @@ impl DeliveryRate {
         &mut self,
         now: Time,
         (bytes, newest): (u64, Option<&Newest>),
+        lost: u32,
         prior_in_flight: u64,
         min_rtt: Time,
         rtt: Time,
@@ -166,6 +205,8 @@ impl DeliveryRate {
             losses: 0,
             acked_sacked: bytes,
             prior_in_flight,
+            tx_in_flight: k.stamp.tx_in_flight.into(),
+            lost: lost.wrapping_sub(k.stamp.lost).into(),
             app_limited: k.stamp.app_limited,
             retransmitted: k.retransmitted,
         }
@@ -182,17 +223,18 @@ mod tests {
     fn kept_interval_overestimates_the_rate() {
         let ms = Time::from_millis;
         let mut rate = DeliveryRate::default();
-        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
-        rate.on_ack_kept(ms(40), (1000, Some(&first)), 0, ms(40), ms(40));
-        let stamp = rate.on_sent(ms(40), false);
+        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true, 0, 0) };
+        rate.on_ack_kept(ms(40), (1000, Some(&first)), 0, 0, ms(40), ms(40));
+        let stamp = rate.on_sent(ms(40), false, 0, 0);
         let pair = [1, 2].map(|i| Newest { end: 1000 + i * 1000, sent_at: ms(40), retransmitted: false, stamp });
-        let one = rate.on_ack_kept(ms(80), (1000, Some(&pair[0])), 0, ms(40), ms(40));
-        let two = rate.on_ack_kept(ms(90), (1000, Some(&pair[1])), 0, ms(40), ms(50));
+        let one = rate.on_ack_kept(ms(80), (1000, Some(&pair[0])), 0, 0, ms(40), ms(40));
+        let two = rate.on_ack_kept(ms(90), (1000, Some(&pair[1])), 0, 0, ms(40), ms(50));
         assert_eq!((one.delivered, one.interval), (1000, ms(40)));
         assert_eq!((two.delivered, two.interval), (2000, ms(40)));
         // A segment with a later stamp begins a new interval.
-        let later = Newest { end: 4000, sent_at: ms(90), retransmitted: false, stamp: rate.on_sent(ms(90), false) };
-        let three = rate.on_ack_kept(ms(130), (1000, Some(&later)), 0, ms(40), ms(40));
+        let later =
+            Newest { end: 4000, sent_at: ms(90), retransmitted: false, stamp: rate.on_sent(ms(90), false, 0, 0) };
+        let three = rate.on_ack_kept(ms(130), (1000, Some(&later)), 0, 0, ms(40), ms(40));
         assert_eq!((three.delivered, three.interval, three.prior_delivered), (1000, ms(50), 3000));
     }
 
@@ -201,10 +243,10 @@ mod tests {
     fn kept_sample_without_interval_stays_invalid() {
         let ms = Time::from_millis;
         let mut rate = DeliveryRate::default();
-        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true) };
-        let short = rate.on_ack_kept(ms(30), (1000, Some(&first)), 0, ms(40), ms(30));
+        let first = Newest { end: 1000, sent_at: ms(0), retransmitted: false, stamp: rate.on_sent(ms(0), true, 0, 0) };
+        let short = rate.on_ack_kept(ms(30), (1000, Some(&first)), 0, 0, ms(40), ms(30));
         assert_eq!((short.delivered, short.interval), (1000, Time::ZERO));
-        let nothing = rate.on_ack_kept(ms(60), (0, None), 0, ms(40), ms(30));
+        let nothing = rate.on_ack_kept(ms(60), (0, None), 0, 0, ms(40), ms(30));
         assert_eq!((nothing.delivered, nothing.interval), (0, Time::ZERO));
     }
 
@@ -218,9 +260,9 @@ mod tests {
             let now = Time::from_millis(i * 8);
             let rtt = Time::from_millis(40);
             if i >= 5 {
-                last = rate.on_ack(now, (1000, Some(&left[i as usize - 5])), 0, 0, rtt, rtt);
+                last = rate.on_ack(now, (1000, Some(&left[i as usize - 5])), (0, 0), 0, rtt, rtt);
             }
-            let stamp = rate.on_sent(now, i == 0);
+            let stamp = rate.on_sent(now, i == 0, 0, 0);
             left.push(Newest { end: (i + 1) * 1000, sent_at: now, retransmitted: false, stamp });
         }
         let s = last.unwrap();

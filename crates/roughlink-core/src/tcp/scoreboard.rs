@@ -12,7 +12,7 @@ mod segment;
 mod tests;
 
 use crate::ring::Ring;
-use crate::sender::RateStamp;
+use crate::sender::{Losses, RateStamp};
 use crate::units::Time;
 use index::Index;
 pub(super) use segment::{EVER_RETRANS, LOST, NO_SAMPLE, NewlyDelivered, PUSHED, RETRANS, SACKED, SentSegment};
@@ -36,6 +36,7 @@ pub(super) struct Scoreboard {
     sack_ends_retrans: bool,
     /// Set if SACKs are guesses from duplicate ACKs: such segments count as delivered only when acknowledged.
     guessing: bool,
+    pub(super) losses: Losses,
     /// Rate sampling takes the segment that ns-3 samples ([`RateStamp::replaces`]) instead of the one sent last.
     pub(super) by_stamp: bool,
 }
@@ -55,6 +56,7 @@ impl Scoreboard {
             arriving: 0,
             sack_ends_retrans,
             guessing,
+            losses: Losses::default(),
             by_stamp: false,
         }
     }
@@ -187,6 +189,9 @@ impl Scoreboard {
         self.lost = self.lost + bytes(&after, LOST) - bytes(&before, LOST);
         self.retrans = self.retrans + bytes(&after, RETRANS) - bytes(&before, RETRANS);
         self.index.account(&before, &after);
+        if after.needs_repair() && !before.needs_repair() {
+            self.losses.add(after.start, after.len, &after.stamp);
+        }
         after
     }
 

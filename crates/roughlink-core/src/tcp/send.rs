@@ -117,6 +117,7 @@ impl TcpSender {
         cautious: bool,
     ) -> Self {
         let mut flow = TcpSender::first_flow(cfg, mss, send_window);
+        flow.sack = sack;
         let initial_window = flow.initial_window;
         if cautious {
             flow.initial_window = u64::from(mss);
@@ -124,6 +125,7 @@ impl TcpSender {
         let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
         core.flow.initial_window = initial_window;
         let mut board = Scoreboard::new(1, !cfg.sacked_in_flight, !sack);
+        board.losses.are_reported = core.optional_events.lost;
         board.by_stamp = core.optional_events.kept_rate && cfg.recovery != LossRecovery::Rack;
         TcpSender {
             board,
@@ -344,6 +346,8 @@ impl TcpSender {
     pub(super) fn set_mss(&mut self, mss: u32, lost: bool) {
         self.core.flow.mss = mss;
         if self.board.divide(mss, lost) && lost {
+            self.sync();
+            self.core.report_losses(&mut self.board.losses);
             self.begin_repair();
         }
     }
@@ -569,8 +573,9 @@ impl TcpSender {
 
     #[inline(always)]
     fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> OutgoingSegment {
-        let idle = self.core.flow.in_flight == 0;
-        let stamp = self.core.rate.on_sent(now, idle);
+        let in_flight = self.core.flow.in_flight;
+        let idle = in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle, in_flight + u64::from(len), self.board.losses.total);
         if idle && std::mem::take(&mut self.idle.ended) {
             self.restart_after_idle(now);
         }
@@ -596,11 +601,12 @@ impl TcpSender {
     }
 
     fn leave_again(&mut self, now: Time, index: usize, rate: Option<Rate>) -> OutgoingSegment {
-        let idle = self.core.flow.in_flight == 0;
-        let stamp = self.core.rate.on_sent(now, idle);
         if self.board.segment(index).len < self.core.flow.mss {
             self.board.coalesce(index, self.core.flow.mss, self.cfg.fill_retransmissions);
         }
+        let (in_flight, len) = (self.core.flow.in_flight, self.board.segment(index).len);
+        let idle = in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle, in_flight + u64::from(len), self.board.losses.total);
         let s = self.board.resend(index, now, stamp);
         self.core.stats.retransmits += 1;
         OutgoingSegment { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }

@@ -22,7 +22,7 @@ fn in_flight_is_estimated_at_the_next_departure() {
     let mut cc = bbr("");
     let mut f = flow();
     cc.rate = 1_000_000; // two segments leave together
-    cc.bandwidth.update(&cc.params.clone(), 1, 1_000_000);
+    cc.bandwidth.update(10, 1, 1_000_000);
     for (wait_us, gain, segments) in
         [(0, 1.0, 20), (0, 1.25, 22), (1_500, 0.75, 19), (3_000, 1.25, 20), (90_000, 1.0, 0)]
     {
@@ -198,8 +198,7 @@ impl Path {
             losses: losses * MSS,
             acked_sacked: MSS,
             prior_in_flight,
-            app_limited: false,
-            retransmitted: false,
+            ..RateSample::default()
         };
         self.cc.on_ack(
             &self.flow,
@@ -430,7 +429,7 @@ fn first_round_of_recovery_conserves_packets() {
     assert_eq!(b.cwnd, 40 * MSS);
     // A round later, each ACK releases two segments.
     (f.delivered, f.in_flight) = (103 * MSS, 39 * MSS);
-    b.bandwidth.update(&Params::default(), b.rounds, 100_000_000);
+    b.bandwidth.update(10, b.rounds, 100_000_000);
     b.on_ack(&f, &ack(1, 101 * MSS, 0));
     assert_eq!(b.cwnd, 41 * MSS);
     // The end of recovery restores the window.
@@ -444,7 +443,7 @@ fn timeout_leaves_one_segment_until_recovery_ends() {
     let mut f = Flow { delivered: 100 * MSS, in_flight: 50 * MSS, srtt: DELAY, ..flow() };
     for (params, restored) in [("", true), ("restore_after_timeout = false", false)] {
         let mut b = bbr(params);
-        b.bandwidth.update(&Params::default(), 0, 10_000_000);
+        b.bandwidth.update(10, 0, 10_000_000);
         b.cwnd = 60 * MSS;
         f.state = CongestionState::Open;
         b.on_congestion(&f, Congestion::Timeout);
@@ -519,7 +518,7 @@ fn extreme_samples_do_not_panic() {
                 acked_sacked: big,
                 prior_in_flight: f.in_flight,
                 app_limited: i % 5 == 0,
-                retransmitted: false,
+                ..RateSample::default()
             };
             cc.on_ack(&f, &Ack { rate: (i % 7 != 0).then_some(rate), ..Ack::default() });
             match i % 50 {

@@ -204,6 +204,7 @@ impl TcpSender {
             rate: sample,
             ecn_echo: a.congestion,
         };
+        self.core.report_losses(&mut self.board.losses);
         if ack.delivered > 0 || duplicate {
             self.core.acknowledged(&ack);
         }
@@ -498,9 +499,10 @@ impl TcpSender {
         if self.board.lost() > before && early {
             self.enter_fast_recovery(false);
         }
+        self.sync();
+        self.core.report_losses(&mut self.board.losses);
         if self.core.flow.state == CongestionState::Recovery {
             // Linux: tcp_cwnd_reduction(sk, 1, 0, 0), then retransmit.
-            self.sync();
             let mss = u64::from(self.core.flow.mss);
             let progress = AckProgress {
                 delivered: mss,

@@ -19,9 +19,9 @@ impl TcpSender {
         let core = &mut self.core;
         let (delivered, min_rtt) = ((d.bytes, d.newest.as_ref()), core.flow.min_rtt);
         let sample = if self.board.by_stamp {
-            Some(core.rate.on_ack_kept(now, delivered, prior_in_flight, min_rtt, rtt))
+            Some(core.rate.on_ack_kept(now, delivered, self.board.losses.total, prior_in_flight, min_rtt, rtt))
         } else {
-            core.rate.on_ack(now, delivered, lost, prior_in_flight, min_rtt, rtt)
+            core.rate.on_ack(now, delivered, (lost, self.board.losses.total), prior_in_flight, min_rtt, rtt)
         };
         if core.optional_events.rate { sample } else { None }
     }

@@ -158,6 +158,7 @@ impl TcpSender {
         {
             rate.losses = self.board.lost().abs_diff(a.prior_lost);
         }
+        self.core.report_losses(&mut self.board.losses);
         self.core.acknowledged(ack);
     }
 

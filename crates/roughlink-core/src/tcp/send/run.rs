@@ -51,7 +51,8 @@ impl TcpSender {
             segments = self.whole_segments(acked);
         }
         let newest = run.last.as_newest(false);
-        let rate = self.core.rate.on_ack(now, (acked, Some(&newest)), 0, prior_in_flight, self.core.flow.min_rtt, rtt);
+        let (lost, min_rtt) = ((0, self.board.losses.total), self.core.flow.min_rtt);
+        let rate = self.core.rate.on_ack(now, (acked, Some(&newest)), lost, prior_in_flight, min_rtt, rtt);
         self.restart_rto(now);
         self.sync();
         if !by_time && self.cfg.report_srtt {

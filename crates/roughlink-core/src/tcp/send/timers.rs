@@ -90,12 +90,13 @@ impl TcpSender {
             self.before_loss(cause == Congestion::Timeout);
         }
         self.sync();
-        self.core.congestion(cause);
-        self.ecn.reduced(self.board.nxt());
         if !self.sack {
             self.board.reset_reno_sack();
         }
         self.board.mark_all_lost(!self.sack || self.sack_rules.go_back_n);
+        self.core.report_losses(&mut self.board.losses);
+        self.core.congestion(cause);
+        self.ecn.reduced(self.board.nxt());
         if self.sack_rules.go_back_n {
             self.board.go_back();
         }

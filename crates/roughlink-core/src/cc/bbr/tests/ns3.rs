@@ -104,7 +104,7 @@ fn losses_reduce_the_window_only_in_fast_recovery() {
         let mut b = with_stack(stack);
         let f = Flow { srtt: DELAY, delivered: 100 * MSS, state: CongestionState::Loss, ..flow() };
         first_segment(&mut b, &f);
-        b.bandwidth = MaxFilter::starting_with(1_000_000);
+        b.bandwidth = MaxFilter::starting_with(1_000_000, true);
         (b.min_rtt, b.state, b.cwnd) = (DELAY, CongestionState::Loss, 20 * MSS);
         on_ack(&mut b, &f, RateSample { losses: 3 * MSS, prior_delivered: 1, ..sample(40 * MSS, DELAY) });
         assert_eq!(b.cwnd, expected * MSS, "{stack}");
