@@ -25,6 +25,9 @@ pub(crate) struct Impairments {
 /// Decides from time, sender and packet whether a packet is lost.
 type LossDecision = dyn FnMut(Time, usize, &Packet) -> bool;
 
+/// Returns the additional delay of a packet from time, sender and packet.
+type Wait = dyn FnMut(Time, usize, &Packet) -> Time;
+
 pub(crate) struct EndpointPair<P> {
     pub ends: [P; 2],
     pub now: Time,
@@ -35,6 +38,8 @@ pub(crate) struct EndpointPair<P> {
     pub up: bool,
     /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
+    /// Delays packets that are not lost, as a queue does.
+    pub wait: Box<Wait>,
     /// Numbers of data packets to lose. Data packets of both ends are counted together, from zero, in order of sending.
     pub lost: Vec<usize>,
     /// Numbers of data packets to mark with CE if they are ECN-capable.
@@ -56,6 +61,7 @@ impl<P: Peer> EndpointPair<P> {
             impairments: Impairments::default(),
             up: true,
             lose: Box::new(|_, _, _| false),
+            wait: Box::new(|_, _, _| Time::ZERO),
             lost: Vec::new(),
             marked: Vec::new(),
             sent: Vec::new(),
@@ -155,7 +161,8 @@ impl<P: Peer> EndpointPair<P> {
                     self.sides.free(&p);
                     continue;
                 }
-                let at = self.now + self.delay + Time(self.stream.range(0, self.impairments.jitter.0));
+                let wait = (self.wait)(self.now, i, &p);
+                let at = self.now + self.delay + wait + Time(self.stream.range(0, self.impairments.jitter.0));
                 self.air.insert((at, 2 * self.sent.len() + copy), (1 - i, p));
             }
         }

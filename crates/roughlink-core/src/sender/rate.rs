@@ -124,7 +124,7 @@ impl DeliveryRate {
 
     /// Counts delivered bytes. Samples stop being app-limited once the data in flight at the last limit is delivered.
     #[inline(always)]
-    fn count(&mut self, now: Time, bytes: u64) {
+    pub(crate) fn count(&mut self, now: Time, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = now;
         if self.app_limited != 0 && self.delivered > self.app_limited {

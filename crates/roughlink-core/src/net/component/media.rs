@@ -98,6 +98,7 @@ impl Component {
         self.report_queue(now, place, observer);
     }
 
+    #[inline]
     pub(super) fn wake_medium<O: Observer>(&mut self, now: Time, m: usize, observer: &mut O) {
         let sides = &mut self.sides;
         self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));

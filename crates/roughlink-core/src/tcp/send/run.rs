@@ -50,9 +50,14 @@ impl TcpSender {
         } else {
             segments = self.whole_segments(acked);
         }
-        let newest = run.last.as_newest(false);
-        let (lost, min_rtt) = ((0, self.board.losses.total), self.core.flow.min_rtt);
-        let rate = self.core.rate.on_ack(now, (acked, Some(&newest)), lost, prior_in_flight, min_rtt, rtt);
+        let mut rate = None;
+        if self.core.optional_events.rate {
+            let (newest, lost) = (run.last.as_newest(false), (0, self.board.losses.total));
+            let delivered = (acked, Some(&newest));
+            rate = self.core.rate.on_ack(now, delivered, lost, prior_in_flight, self.core.flow.min_rtt, rtt);
+        } else {
+            self.core.rate.count(now, acked);
+        }
         self.restart_rto(now);
         self.sync();
         if !by_time && self.cfg.report_srtt {
@@ -66,7 +71,7 @@ impl TcpSender {
             may_grow: (!by_time && self.cfg.grow_when_limited) || self.window_was_used(),
             prior_una,
             prior_in_flight,
-            rate: rate.filter(|_| self.core.optional_events.rate),
+            rate,
             ecn_echo: false,
         };
         self.core.acknowledged(&ack);
