@@ -1,21 +1,22 @@
-//! BBR version 3: a model of the path, as in version 1, with bounds that losses set (draft-ietf-ccwg-bbr, the working
-//! group's text of August 2026, whose sections are named below).
+//! BBR version 3: a model of the path, as in version 1, with bounds that losses set. Follows draft-ietf-ccwg-bbr in the
+//! working group's text of August 2026. Comments name its sections, and the code has the names of its pseudocode.
 //!
 //! A long-term bound on the data in flight remembers how much a probe for bandwidth could place in the network before
-//! more than 2 % were lost. Short-term bounds on bandwidth and data in flight follow losses between probes. Names and
-//! steps are those of the draft's pseudocode. BBR returns its own window in every state and never calls
-//! [`Flow::window`]. Rates and windows count payload bytes.
+//! more than 2 % were lost. Short-term bounds on bandwidth and data in flight follow losses between probes. BBR returns
+//! its own window in every state and never calls [`Flow::window`]. Rates and windows count payload bytes.
 //!
 //! Deviations, and choices that the draft leaves open:
-//! - The pseudocode saves the state for an undo at the first loss of each round. ProbeBW_UP ends on a loss and clears the
-//!   record of losses in the round, so the second lost segment would overwrite the saved state. Here the state is saved
-//!   once per episode, as the draft's text says.
-//! - The random wait is SipHash-2-4 of `probe_wait_seed`, the time, `snd_nxt` and the bytes delivered, so that the same
-//!   run gives the same waits.
+//! - The pseudocode saves the state for an undo at the first loss of each round. A loss that ends ProbeBW_UP also
+//!   clears the record of losses in the round, so the second lost segment would overwrite the saved state. Here the
+//!   state is saved once per episode, as the draft's text says.
+//! - The random wait is SipHash-2-4 of `probe_wait_seed`, the time, `snd_nxt` and the bytes delivered: the same run
+//!   gives the same waits.
 //! - The endpoint sets the size of bursts. The send quantum only adds to the window.
 //! - A reported mark (ECN) counts as a loss in the round.
-//! - Lost data makes one range if its segments are marked one after the other and follow each other.
-//! - ACKs that deliver nothing change neither rounds nor the largest deliveries of a round.
+//! - Startup ends on losses at the end of a round with losses, if fast recovery lasts. `full_bw_now` is then set, too,
+//!   as in the draft's test case.
+//! - Lost segments form one range if they are marked in succession and follow each other.
+//! - Acknowledgments that deliver nothing change neither rounds nor the largest deliveries of a round.
 
 use super::entry::BuildAlgorithm;
 use super::max_filter::MaxFilter;

@@ -443,7 +443,9 @@ mod tests {
         assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was timed, 2 and 3 were not
         o.send(message(3), Time(50), RateStamp::default());
         o.mark_all();
-        [3, 4].map(|tsn| o.resend(tsn, Time(60), RateStamp::default()));
+        for tsn in [3, 4] {
+            o.resend(tsn, Time(60), RateStamp::default());
+        }
         assert_eq!(o.cover(4, &[]).timed, None); // Karn
     }
 

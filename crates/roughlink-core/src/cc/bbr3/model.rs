@@ -1,4 +1,5 @@
-//! The model of the path: bandwidth, aggregation, and the response to losses ("Updating Network Path Model Parameters").
+//! The model of the path: bandwidth, aggregation, and the response to losses. The draft's chapter is "Updating Network
+//! Path Model Parameters".
 
 use super::{Bbr3, BbrState, DeliverySample, Undo};
 use crate::cc::{CongestionState, Flow, LostSegment};

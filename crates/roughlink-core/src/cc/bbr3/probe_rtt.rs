@@ -1,4 +1,4 @@
-//! ProbeRTT: measures the smallest RTT again at a small window ("ProbeRTT"), and what a restart from idle does.
+//! ProbeRTT, which measures the smallest RTT again at a small window, and restarts from idle.
 
 use super::{AckPhase, Bbr3, BbrState, DeliverySample};
 use crate::cc::Flow;

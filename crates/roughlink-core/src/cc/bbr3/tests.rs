@@ -57,7 +57,7 @@ impl CongestionControl for Shared {
     }
 }
 
-/// The bottleneck. It carries payload only, so that rates need no allowance for headers.
+/// The bottleneck. Headers take no time, so that rates count payload.
 #[derive(Debug)]
 struct Bottleneck {
     rate: Rate,
@@ -171,6 +171,11 @@ impl Path {
     fn link(&self) -> MutexGuard<'_, Bottleneck> {
         self.link.lock().unwrap()
     }
+    /// Returns the numbers of data packets so far, and of those lost.
+    fn counts(&self) -> (u64, u64) {
+        let link = self.link();
+        (link.packets, link.losses)
+    }
     fn flow(&self) -> Flow {
         self.pair.ends[0].sender().expect("it is connected").core().flow().clone()
     }
@@ -199,9 +204,10 @@ impl Path {
 
     /// Runs for `time` and returns the delivered bit/s.
     fn run(&mut self, time: Time) -> f64 {
-        let (from, end) = (self.flow().delivered, self.pair.now + time);
+        let delivered = |path: &Path| path.pair.ends[0].sender().map_or(0, |s| s.core().flow().delivered);
+        let (from, end) = (delivered(self), self.pair.now + time);
         self.pair.run_until(end);
-        (self.flow().delivered - from) as f64 * 8.0 / time.as_secs_f64()
+        (delivered(self) - from) as f64 * 8.0 / time.as_secs_f64()
     }
 
     /// Writes `bytes` every 10 ms for `time`, and calls `check` each time.

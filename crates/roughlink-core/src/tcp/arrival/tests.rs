@@ -3,7 +3,8 @@
 
 use super::{Stack, TcpConfig, TcpEndpoint};
 use crate::cc::{
-    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, OptionalEvents, Permit, Sent, algorithm,
+    Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, LinkEvent, LostSegment, OptionalEvents, Permit, Sent,
+    algorithm,
 };
 use crate::channel::{EndpointPair, Impairments, Peer};
 use crate::packet::{FlowId, Packet, Sides};
@@ -33,6 +34,9 @@ impl CongestionControl for Everything {
     }
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         self.0.on_sent(flow, sent);
+    }
+    fn on_lost(&mut self, flow: &Flow, lost: &LostSegment) {
+        self.0.on_lost(flow, lost);
     }
     fn on_recovered(&mut self, flow: &Flow) {
         self.0.on_recovered(flow);
@@ -133,7 +137,7 @@ fn fast_path_changes_no_result() {
     let lossy = Impairments { loss: 0.02, ..smooth };
     let rough = Impairments { loss: 0.005, repeat: 0.01, jitter: Time::from_millis(4) };
     for stack in Stack::ALL {
-        for cc in ["newreno", "cubic", "bbr"] {
+        for cc in ["newreno", "cubic", "bbr", "bbr3"] {
             for (sack, timestamps) in [(true, true), (false, true), (true, false)] {
                 let cfg = Arc::new(TcpConfig { sack, timestamps, ..TcpConfig::preset(stack) });
                 for impairments in [smooth, lossy, rough] {

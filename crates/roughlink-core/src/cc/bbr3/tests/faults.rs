@@ -8,14 +8,16 @@ fn policer_bounds_the_model() {
     let mut path = Path::new(Rate::from_mbps(100), MS(40));
     path.link().policer = Some((TEN, 60_000.0));
     path.run(Time::from_secs(10));
-    let (packets, losses, mut bounded) = (path.link().packets, path.link().losses, false);
-    let mut delivered = 0.0;
+    let (packets, losses) = path.counts();
+    let (mut bounded, mut delivered) = (false, 0.0);
     for _ in 0..400 {
         delivered += path.run(MS(50)) / 400.0;
         bounded |= path.bbr().bw_shortterm < u64::MAX && path.bbr().inflight_shortterm < u64::MAX;
     }
     assert!(bounded);
-    let share = (path.link().losses - losses) as f64 / (path.link().packets - packets) as f64;
+    let (all_packets, all_losses) = path.counts();
+    let share = (all_losses - losses) as f64 / (all_packets - packets) as f64;
+    eprintln!("TMP policer {delivered} {share}");
     assert!(delivered > 7.5e6 && share < 0.1, "{delivered} {share}");
 }
 
@@ -63,20 +65,20 @@ fn spurious_time_out_returns_to_probe_up() {
     path.until(path.pair.now + Time::from_secs(1), |bbr| bbr.undo.state.is_none());
     assert_eq!(path.undos(), 1);
     assert_eq!(path.bbr().inflight_longterm, 1_000_000);
-    assert_eq!(path.bbr().state, BbrState::ProbeBwRefill);
+    assert!(matches!(path.bbr().state, BbrState::ProbeBwRefill | BbrState::ProbeBwUp));
     path.reach(BbrState::ProbeBwUp);
 }
 
-/// The loss rate at which a probe for bandwidth stops is 2 %. Below, losses have no effect; far above, they bound the
-/// model in every round.
+/// Random losses below the threshold of 2 % hardly matter, while those far above it bound the model in every round.
 #[test]
 fn throughput_withstands_one_percent_of_losses() {
-    for (lose_each, least, most) in [(100, 9.3e6, 10e6), (10, 0.0, 6e6)] {
-        let mut path = Path::new(TEN, MS(40));
+    for (lose_each, least, most) in [(100, 80e6, 100e6), (10, 1e6, 40e6)] {
+        let mut path = Path::new(Rate::from_mbps(100), MS(40));
         path.run(Time::from_secs(2));
         path.link().lose_each = lose_each;
-        path.run(Time::from_secs(10));
-        let goodput = path.run(Time::from_secs(20));
+        path.run(Time::from_secs(5));
+        let goodput = path.run(Time::from_secs(10));
+        eprintln!("TMP {lose_each} {goodput}");
         assert!((least..=most).contains(&goodput), "{lose_each} {goodput}");
     }
 }
