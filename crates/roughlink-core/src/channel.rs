@@ -26,7 +26,7 @@ pub(crate) struct Impairments {
 type LossDecision = dyn FnMut(Time, usize, &Packet) -> bool;
 
 /// Returns the additional delay of a packet from time, sender and packet.
-type Wait = dyn FnMut(Time, usize, &Packet) -> Time;
+type QueueingDelay = dyn FnMut(Time, usize, &Packet) -> Time;
 
 pub(crate) struct EndpointPair<P> {
     pub ends: [P; 2],
@@ -39,7 +39,7 @@ pub(crate) struct EndpointPair<P> {
     /// Decides which packets are lost, in addition to the lists below.
     pub lose: Box<LossDecision>,
     /// Delays packets that are not lost, as a queue does.
-    pub wait: Box<Wait>,
+    pub wait: Box<QueueingDelay>,
     /// Numbers of data packets to lose. Data packets of both ends are counted together, from zero, in order of sending.
     pub lost: Vec<usize>,
     /// Numbers of data packets to mark with CE if they are ECN-capable.

@@ -82,7 +82,7 @@ struct DeliverySample {
 
 /// State saved at the start of an episode ("Undo State").
 #[derive(Clone, Debug, Default)]
-struct Undo {
+struct SavedState {
     /// Set until the losses of the episode are repaired.
     is_saved: bool,
     state: Option<BbrState>,
@@ -133,7 +133,7 @@ pub struct Bbr3 {
     ack_phase: AckPhase,
     probe: BandwidthProbe,
     rtt: MinRtt,
-    undo: Undo,
+    undo: SavedState,
 }
 
 impl BuildAlgorithm for Bbr3 {
@@ -177,7 +177,7 @@ impl BuildAlgorithm for Bbr3 {
             ack_phase: AckPhase::Init,
             probe: BandwidthProbe::default(),
             rtt: MinRtt::new(flow),
-            undo: Undo::default(),
+            undo: SavedState::default(),
         };
         bbr.pacing_rate = bbr.initial_pacing_rate(flow);
         bbr.use_first_rtt(flow);

@@ -71,10 +71,12 @@ impl SctpSender {
         send_window: u64,
         forward_tsn: bool,
     ) -> Self {
-        let flow = SctpSender::first_flow(cfg, send_window);
+        let core = SenderCore::new(SctpSender::first_flow(cfg, send_window), factory, cfg.rtt_estimator());
+        let mut queue = Outstanding::new(1);
+        queue.losses.are_reported = core.optional_events.lost;
         SctpSender {
-            queue: Outstanding::new(1),
-            core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
+            queue,
+            core,
             messages: SendQueue::new(streams, cfg.ordered),
             sack_seen: false,
             recover: 0,

@@ -1,7 +1,7 @@
 //! The model of the path: bandwidth, aggregation, and the response to losses. The draft's chapter is "Updating Network
 //! Path Model Parameters".
 
-use super::{Bbr3, BbrState, DeliverySample, Undo};
+use super::{Bbr3, BbrState, DeliverySample, SavedState};
 use crate::cc::{CongestionState, Flow, LostSegment};
 
 impl Bbr3 {
@@ -193,7 +193,7 @@ impl Bbr3 {
             return;
         }
         self.save_cwnd(flow);
-        self.undo = Undo {
+        self.undo = SavedState {
             is_saved: true,
             state: None,
             bw_shortterm: self.bw_shortterm,

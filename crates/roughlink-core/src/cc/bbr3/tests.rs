@@ -18,15 +18,15 @@ const TEN: Rate = Rate::from_mbps(10);
 
 /// An algorithm that the test inspects while a sender uses it.
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<(Bbr3, Vec<LostSegment>)>>);
+struct InspectedAlgorithm(Arc<Mutex<(Bbr3, Vec<LostSegment>)>>);
 
-impl Shared {
+impl InspectedAlgorithm {
     fn state(&self) -> MutexGuard<'_, (Bbr3, Vec<LostSegment>)> {
         self.0.lock().unwrap()
     }
 }
 
-impl CongestionControl for Shared {
+impl CongestionControl for InspectedAlgorithm {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         self.state().0.on_ack(flow, ack);
     }
@@ -113,19 +113,19 @@ impl Bottleneck {
 }
 
 /// A sender with BBR, a receiver, and the bottleneck between them.
-struct Path {
+struct PathBench {
     pair: crate::channel::EndpointPair<TcpEndpoint>,
     link: Arc<Mutex<Bottleneck>>,
-    cc: Shared,
+    cc: InspectedAlgorithm,
 }
 
-impl Path {
+impl PathBench {
     /// Connects two ends, without data to send.
-    fn connect(rate: Rate, rtt: Time) -> Path {
+    fn connect(rate: Rate, rtt: Time) -> PathBench {
         let mut cfg = TcpConfig::preset(Stack::Linux);
         cfg.delayed_ack = 1;
         let idle = Bbr3::new(&Params::default(), &Flow::new(MSS as u32, 10 * MSS));
-        let cc = Shared(Arc::new(Mutex::new((idle, Vec::new()))));
+        let cc = InspectedAlgorithm(Arc::new(Mutex::new((idle, Vec::new()))));
         let shared = cc.clone();
         let factory: crate::cc::Factory = Arc::new(move |flow: &Flow| {
             shared.state().0 = Bbr3::new(&Params::default(), flow);
@@ -155,12 +155,12 @@ impl Path {
         pair.wait = Box::new(move |_, _, _| queue.lock().unwrap().wait);
         pair.ends[1].listen();
         pair.ends[0].connect();
-        Path { pair, link, cc }
+        PathBench { pair, link, cc }
     }
 
     /// Connects two ends, with endless data to send.
-    fn new(rate: Rate, rtt: Time) -> Path {
-        let mut path = Path::connect(rate, rtt);
+    fn new(rate: Rate, rtt: Time) -> PathBench {
+        let mut path = PathBench::connect(rate, rtt);
         path.pair.ends[0].offer(u64::MAX, false);
         path
     }
@@ -204,14 +204,14 @@ impl Path {
 
     /// Runs for `time` and returns the delivered bit/s.
     fn run(&mut self, time: Time) -> f64 {
-        let delivered = |path: &Path| path.pair.ends[0].sender().map_or(0, |s| s.core().flow().delivered);
+        let delivered = |path: &PathBench| path.pair.ends[0].sender().map_or(0, |s| s.core().flow().delivered);
         let (from, end) = (delivered(self), self.pair.now + time);
         self.pair.run_until(end);
         (delivered(self) - from) as f64 * 8.0 / time.as_secs_f64()
     }
 
     /// Writes `bytes` every 10 ms for `time`, and calls `check` each time.
-    fn write(&mut self, time: Time, bytes: u64, mut check: impl FnMut(&Path)) {
+    fn write(&mut self, time: Time, bytes: u64, mut check: impl FnMut(&PathBench)) {
         let end = self.pair.now + time;
         while self.pair.now < end {
             self.pair.ends[0].write(bytes);
@@ -229,7 +229,7 @@ fn assert_close(bytes_per_second: u64, rate: Rate, tolerance: f64) {
 
 #[test]
 fn every_lost_segment_is_reported_once() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.link().lose_each = 50;
     path.run(Time::from_secs(3));
     path.link().lose_each = u64::MAX;

@@ -5,7 +5,7 @@ use super::*;
 /// "Exiting STARTUP on Bandwidth Plateau".
 #[test]
 fn startup_ends_on_a_plateau() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.reach(BbrState::Drain);
     let bbr = path.bbr();
     assert_close(bbr.max_bw(), TEN, 0.02);
@@ -17,7 +17,7 @@ fn startup_ends_on_a_plateau() {
 /// "Exiting STARTUP on Loss When Application-Limited".
 #[test]
 fn startup_ends_on_loss_although_application_limited() {
-    let mut path = Path::connect(Rate::from_mbps(100), MS(40));
+    let mut path = PathBench::connect(Rate::from_mbps(100), MS(40));
     path.write(Time::from_secs(2), 50_000, |path| assert_eq!(path.bbr().state, BbrState::Startup));
     path.link().lose_each = 10;
     path.write(Time::from_secs(1), 50_000, |_| {});
@@ -29,7 +29,7 @@ fn startup_ends_on_loss_although_application_limited() {
 /// "Exiting DRAIN Based on Inflight".
 #[test]
 fn drain_takes_no_longer_than_three_rounds() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.reach(BbrState::Drain);
     assert!(path.flow().in_flight > path.bbr().inflight(&path.flow(), path.bbr().bw, 1.0));
     path.until(Time::from_secs(2), |bbr| bbr.state != BbrState::Drain);
@@ -42,7 +42,7 @@ fn drain_takes_no_longer_than_three_rounds() {
 /// "Exiting PROBE_UP on Bandwidth Plateau".
 #[test]
 fn probe_up_ends_on_a_plateau() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     let up = path.reach(BbrState::ProbeBwUp);
     let (begin, pacing, window) = (path.bbr().round_count, path.bbr().pacing_gain(), path.bbr().cwnd_gain());
     assert_eq!((pacing, window), (1.25, 2.25));
@@ -58,7 +58,7 @@ fn probe_up_ends_on_a_plateau() {
 /// During STARTUP".
 #[test]
 fn startup_lasts_while_application_limited() {
-    let mut path = Path::connect(TEN, MS(40));
+    let mut path = PathBench::connect(TEN, MS(40));
     let (mut visits, mut before) = (0, BbrState::Startup);
     path.write(Time::from_secs(30), 5000, |path| {
         let state = path.bbr().state;
@@ -73,7 +73,7 @@ fn startup_lasts_while_application_limited() {
 /// "Exiting PROBE_DOWN on Inflight".
 #[test]
 fn probe_down_ends_with_headroom() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.reach(BbrState::ProbeBwUp);
     path.reach(BbrState::ProbeBwDown);
     assert_eq!(path.bbr().pacing_gain(), 0.9);
@@ -87,7 +87,7 @@ fn probe_down_ends_with_headroom() {
 /// "Entering and Exiting PROBE_RTT".
 #[test]
 fn probe_rtt_follows_five_seconds_without_a_smaller_rtt() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     let entered = path.reach(BbrState::ProbeRtt);
     assert!((5000..5400).contains(&entered.as_millis()), "{entered:?}");
     assert_eq!(path.bbr().cwnd_gain(), 0.5);
@@ -104,7 +104,7 @@ fn probe_rtt_follows_five_seconds_without_a_smaller_rtt() {
 /// "Skipping PROBE_RTT Due to Application-Limited Sending".
 #[test]
 fn idle_period_replaces_probe_rtt() {
-    let mut path = Path::connect(TEN, MS(40));
+    let mut path = PathBench::connect(TEN, MS(40));
     path.pair.ends[0].offer(2_500_000, false);
     path.pair.run_until(Time::from_secs(8));
     assert!(path.bbr().state.is_probe_bw() && path.flow().in_flight == 0, "{:?}", path.bbr().state);
@@ -122,7 +122,7 @@ fn idle_period_replaces_probe_rtt() {
 /// "Achieving Expected STARTUP Bandwidth on a Link With Aggregation".
 #[test]
 fn startup_finds_the_bandwidth_despite_aggregation() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.link().bunch = MS(20);
     path.reach(BbrState::Drain);
     let bbr = path.bbr();
@@ -137,7 +137,7 @@ fn startup_finds_the_bandwidth_despite_aggregation() {
 /// "Achieving Expected Cruise Bandwidth on a Link With Aggregation".
 #[test]
 fn cruise_keeps_its_rate_despite_aggregation() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.reach(BbrState::ProbeBwCruise);
     let before = path.bbr().extra_acked_filter.max();
     path.link().bunch = MS(20);
@@ -154,7 +154,7 @@ fn cruise_keeps_its_rate_despite_aggregation() {
 #[test]
 fn window_has_a_floor_on_a_path_of_less_than_a_packet() {
     let rate = Rate::from_mbps(1); // 250 B in 2 ms
-    let mut path = Path::new(rate, MS(2));
+    let mut path = PathBench::new(rate, MS(2));
     path.reach(BbrState::ProbeBwCruise);
     let goodput = path.run(Time::from_secs(4));
     let bbr = path.bbr();
@@ -166,7 +166,7 @@ fn window_has_a_floor_on_a_path_of_less_than_a_packet() {
 /// "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached".
 #[test]
 fn ten_times_the_bandwidth_is_found() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.link().queue = MS(20);
     path.until(Time::from_secs(20), |bbr| bbr.inflight_longterm < u64::MAX && bbr.state == BbrState::ProbeBwCruise);
     path.link().rate = Rate::from_mbps(100);
@@ -190,7 +190,7 @@ fn ten_times_the_bandwidth_is_found() {
 /// "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down".
 #[test]
 fn a_tenth_of_the_bandwidth_is_found() {
-    let mut path = Path::new(Rate::from_mbps(100), MS(40));
+    let mut path = PathBench::new(Rate::from_mbps(100), MS(40));
     path.link().queue = MS(40);
     path.reach(BbrState::ProbeBwCruise);
     path.link().rate = TEN;

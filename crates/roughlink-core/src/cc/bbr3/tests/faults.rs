@@ -5,7 +5,7 @@ use super::*;
 /// "Handling Token Bucket Policers".
 #[test]
 fn policer_bounds_the_model() {
-    let mut path = Path::new(Rate::from_mbps(100), MS(40));
+    let mut path = PathBench::new(Rate::from_mbps(100), MS(40));
     path.link().policer = Some((TEN, 60_000.0));
     path.run(Time::from_secs(10));
     let (packets, losses) = path.counts();
@@ -24,7 +24,7 @@ fn policer_bounds_the_model() {
 /// "Handling Spurious Fast Recovery".
 #[test]
 fn spurious_fast_recovery_returns_to_probe_up() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     // Give the long-term bound a value, so that its restoration shows.
     path.reach(BbrState::ProbeBwRefill);
     path.cc.state().0.inflight_longterm = 1_000_000;
@@ -49,7 +49,7 @@ fn spurious_fast_recovery_returns_to_probe_up() {
 /// "Handling Spurious RTO Recovery".
 #[test]
 fn spurious_time_out_returns_to_probe_up() {
-    let mut path = Path::new(TEN, MS(40));
+    let mut path = PathBench::new(TEN, MS(40));
     path.reach(BbrState::ProbeBwRefill);
     path.cc.state().0.inflight_longterm = 1_000_000;
     path.reach(BbrState::ProbeBwUp);
@@ -73,7 +73,7 @@ fn spurious_time_out_returns_to_probe_up() {
 #[test]
 fn throughput_withstands_one_percent_of_losses() {
     for (lose_each, least, most) in [(100, 80e6, 100e6), (10, 1e6, 40e6)] {
-        let mut path = Path::new(Rate::from_mbps(100), MS(40));
+        let mut path = PathBench::new(Rate::from_mbps(100), MS(40));
         path.run(Time::from_secs(2));
         path.link().lose_each = lose_each;
         path.run(Time::from_secs(5));
