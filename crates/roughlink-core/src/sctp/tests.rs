@@ -516,7 +516,7 @@ proptest! {
     fn all_messages_arrive_in_order(
         streams in 1_u16..5, max_streams in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
         bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),
-        inner in prop::sample::select(vec!["sctp", "newreno", "cubic", "vegas", "bbr3"]),
+        inner in prop::sample::select(vec!["sctp", "newreno", "cubic", "vegas", "bbr", "bbr3"]),
         rcv_buf in 3_000_u32..100_000, partial_reliability in any::<bool>(),
         flaps in prop::collection::vec((1_u64..500, 0_u64..60, prop::bool::weighted(0.8)), 0..16),
     ) {
