@@ -547,7 +547,7 @@ pub trait CongestionControl: Debug + Send {
     /// Handles a segment that left.
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Handles a segment that was marked lost. Called before `on_ack` of the acknowledgment that showed the loss, and
-    /// before `on_congestion` of a time-out.
+    /// before `on_congestion` of a time-out. `on_congestion` of a fast recovery may come before or after it.
     fn on_lost(&mut self, _flow: &Flow, _lost: &LostSegment) {}
     /// Handles the end of recovery or loss; the state is Open again. Called before `on_ack` of the same acknowledgment.
     fn on_recovered(&mut self, _flow: &Flow) {}
