@@ -104,7 +104,8 @@ def worst(count: int, others: list[int]) -> str:
 
 
 def ablations(count: int, others: list[int]) -> str:
-    lines = ["| left out | goals reached | smallest ratio on random links | below 0.7 | median |", "|---|---|---|---|---|"]
+    lines = ["| left out | goals reached | smallest ratio on random links | below 0.7 | median |",
+             "|---|---|---|---|---|"]
     for what, params in {"nothing": {}, **ABLATIONS}.items():
         made = links.goals("rough", SEEDS, params)
         reached = sum(goal.is_reached(values) for goal, values in zip(made, links.measured(made)))

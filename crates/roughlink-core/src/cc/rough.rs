@@ -1,17 +1,18 @@
 //! `rough`: our own algorithm for rough links, with loss that is not congestion, changing paths and outages. Delay
 //! controls the window, and losses count only where they come with delay. All arithmetic is in integers.
 //!
-//! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI 2018):
-//!   the window approaches `queue * RTT / (queueing delay)`, with a velocity that doubles per round trip once the
-//!   direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
-//! - **Startup** doubles the window per round trip, until the window exceeds that target and the rate does not grow.
-//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. Its average size is subtracted from the
-//!   delay; otherwise a link with jitter would look like a full queue.
+//! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
+//!   2018): the window approaches `queue * RTT / (queueing delay)`, with a velocity that doubles per round trip once
+//!   the direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
+//! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
+//!   or the delay is long.
+//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. Its average size is subtracted from
+//!   the delay; otherwise a link with jitter would look like a full queue.
 //! - **Loss.** The flow learns the share of lost bytes per round while the delay is low, and while it is high. Only the
 //!   excess of the latter is congestion.
 //! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
-//!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries whether
-//!   delay controls the queue again.
+//!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries
+//!   whether delay controls the queue again.
 //! - **Silence.** After a time-out, the former window is used again at once, as far as the rate of the path fills it.
 //!   After a longer silence, the path may be another one: the flow forgets it, sends ten segments back to back, and the
 //!   spacing of their acknowledgments gives its rate.
@@ -65,7 +66,7 @@ pub struct Rough {
     /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
     rate_before: u64,
     grows: bool,
-    direction: Direction,
+    velocity: Course,
     /// Delay that is not caused by a queue.
     noise: Time,
     /// Share of lost bytes in rounds of low and of high delay, in 1/1024.
@@ -85,32 +86,33 @@ pub struct Rough {
     train: Option<Train>,
 }
 
-/// Direction in which delay moves the window.
+/// Direction and velocity with which delay moves the window.
 #[derive(Clone, Copy, Debug)]
-struct Direction {
+struct Course {
     up: bool,
     /// Window at the start of the round.
     start: u64,
     /// Rounds in the same direction.
     steady: u64,
-    velocity: u64,
+    /// Times the wanted bytes per round trip.
+    factor: u64,
 }
 
-impl Direction {
+impl Course {
     const fn new(up: bool, cwnd: u64) -> Self {
-        Direction { up, start: cwnd, steady: 0, velocity: 1 }
+        Course { up, start: cwnd, steady: 0, factor: 1 }
     }
 
     /// Doubles the velocity from the third round in the same direction on.
     fn on_round(&mut self, cwnd: u64, max_velocity: u64) {
         let up = cwnd > self.start;
         if up != self.up {
-            *self = Direction::new(up, cwnd);
+            *self = Course::new(up, cwnd);
             return;
         }
         self.steady += 1;
         if self.steady >= 3 {
-            self.velocity = (self.velocity * 2).min(max_velocity);
+            self.factor = (self.factor * 2).min(max_velocity);
         }
         self.start = cwnd;
     }
@@ -136,7 +138,7 @@ impl BuildAlgorithm for Rough {
             most_rate: SlidingMax::NEW,
             rate_before: 0,
             grows: true,
-            direction: Direction::new(true, flow.initial_window),
+            velocity: Course::new(true, flow.initial_window),
             noise: Time::ZERO,
             loss_low: 0,
             loss_high: 0,
@@ -212,7 +214,7 @@ impl CongestionControl for Rough {
             if self.params.attempt {
                 self.begin_delay();
                 self.attempt = true;
-                self.direction.velocity = self.params.attempt_velocity;
+                self.velocity.factor = self.params.attempt_velocity;
             }
         }
     }
@@ -374,14 +376,14 @@ impl Rough {
     fn follow_delay(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
         let mss = u64::from(flow.mss);
         if new_round {
-            self.direction.on_round(self.cwnd, self.params.max_velocity);
+            self.velocity.on_round(self.cwnd, self.params.max_velocity);
         }
         let up = self.cwnd < self.target(mss).1;
-        if up != self.direction.up && self.direction.velocity > 1 {
-            self.direction = Direction::new(up, self.cwnd);
+        if up != self.velocity.up && self.velocity.factor > 1 {
+            self.velocity = Course::new(up, self.cwnd);
         }
         // `velocity * wanted` per window, at most the bytes acknowledged.
-        let step = u128::from(self.direction.velocity) * u128::from(self.wanted(mss)) * u128::from(ack.delivered);
+        let step = u128::from(self.velocity.factor) * u128::from(self.wanted(mss)) * u128::from(ack.delivered);
         let step = (256 * step / u128::from(self.cwnd.max(1))).min(256 * u128::from(ack.delivered)) as i64;
         self.fraction += if up { step } else { -step };
         self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
@@ -404,7 +406,7 @@ impl Rough {
 
     fn begin_delay(&mut self) {
         (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
-        self.direction = Direction::new(false, self.cwnd);
+        self.velocity = Course::new(false, self.cwnd);
     }
 
     /// Returns true if the phase has lasted for the rounds by which others are judged.

@@ -76,7 +76,8 @@ impl Default for Params {
 
 impl Params {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Params { queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments, .. } = *self;
+        let Params { queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments, .. } =
+            *self;
         let at_least_one = [queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments];
         if at_least_one.contains(&0) || at_least_one.iter().any(|&x| x > MOST) {
             Err(format!(
