@@ -6,7 +6,8 @@ use roughlink_core::net::{Network, RunOptions};
 /// Runs flows for 30 s over 10 Mbit/s, with further keys of the link.
 fn run(algorithms: &[&str], ms: f64, queue: u32, keys: &str) -> RunResult {
     let mut text = format!(
-        "seed = 2\nduration = \"30 s\"\ntcp = {{ mss_includes_options = true, snd_buf = \"16 MiB\", rcv_buf = \"16 MiB\" }}\n\
+        "seed = 2\nduration = \"30 s\"\n\
+         tcp = {{ mss_includes_options = true, snd_buf = \"16 MiB\", rcv_buf = \"16 MiB\" }}\n\
          node = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
          rate = \"10 Mbit/s\"\ndelay = \"{} ms\"\nqueue = \"{queue} pkt\"\n{keys}\n",
         ms / 2.0

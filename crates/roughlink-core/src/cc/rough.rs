@@ -2,20 +2,20 @@
 //! controls the window, and losses count only where they come with delay. All arithmetic is in integers.
 //!
 //! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
-//!   2018): the window approaches `queue * RTT / (queueing delay)`, with a velocity that doubles per round trip once
-//!   the direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
+//!   2018). The window approaches `queue * RTT / (queueing delay)`. Its velocity doubles per round trip once the
+//!   direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
 //! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
 //!   or the delay is long.
-//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. Its average size is subtracted from
-//!   the delay; otherwise a link with jitter would look like a full queue.
+//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
+//!   from the delay; otherwise a link with jitter would look like a full queue.
 //! - **Loss.** The flow learns the share of lost bytes per round while the delay is low, and while it is high. Only the
 //!   excess of the latter is congestion.
 //! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
 //!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries
 //!   whether delay controls the queue again.
 //! - **Silence.** After a time-out, the former window is used again at once, as far as the rate of the path fills it.
-//!   After a longer silence, the path may be another one: the flow forgets it, sends ten segments back to back, and the
-//!   spacing of their acknowledgments gives its rate.
+//!   After a longer silence, the path may be another one. The flow forgets it and sends ten segments back to back. The
+//!   spacing of their acknowledgments gives the rate.
 //!
 //! The window is used as it is in every state of loss recovery, and repairs are paced like new data.
 
@@ -35,7 +35,7 @@ mod tests;
 mod train;
 mod window;
 
-/// What controls the window.
+/// Phase: the rule for the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Startup,
@@ -422,7 +422,7 @@ impl Rough {
     }
 
     /// Handles the first delivery after time-outs, before which the window was `before`. After a long silence, begins
-    /// to measure the path anew, and returns true.
+    /// again with a train and returns true.
     fn is_measured_anew(&mut self, flow: &Flow, before: u64) -> bool {
         let mss = u64::from(flow.mss);
         let silence = flow.now.saturating_sub(self.delivered_at);

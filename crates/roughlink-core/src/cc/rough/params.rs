@@ -38,7 +38,7 @@ pub struct Params {
     pub attempt: bool,
     /// Velocity at the start of such a try.
     pub attempt_velocity: u64,
-    /// Return to the former window after a time-out, or measure the path anew after a longer silence.
+    /// Return to the former window after a time-out, and begin again with a train after a longer silence.
     pub restart: bool,
     /// Silence, ms, beside two round trips, after which the path may be another one.
     pub silence_ms: u64,

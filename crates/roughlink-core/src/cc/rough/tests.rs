@@ -68,8 +68,8 @@ fn startup_ends_with_a_queue_at_a_window_that_fits() {
     assert!(s.rough.trace().cwnd <= fitting);
 }
 
-/// A loss by itself changes nothing. Loss of a third in rounds of low delay is a property of the path; in rounds of
-/// high delay only, it is congestion.
+/// A single loss does not change the window. Loss of a third in rounds of low delay is a property of the path. In
+/// rounds of high delay only, it is congestion.
 #[test]
 fn only_loss_with_delay_reduces_the_window() {
     let settled = || {
