@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Search for the parameters of the algorithm `rough` with Optuna.
 
-The score of a set of parameters is the mean score of all goals for loss, delay and fairness (`rough_links.py`), plus
-the share of what BBR or CUBIC, whichever is better, delivers over random links. Links of `rough.py` are held out: the
-search never sees them. Trials are stored in a file, so that a search that ended early continues.
+A set of parameters is scored by the mean over all goals for loss, delay and fairness (`rough_links.py`). Added to it
+is a score over random links: the bytes delivered, divided by the larger of what BBR and CUBIC deliver there. The search
+never sees the links of `rough.py`. Trials are stored in a file, so that a search that ended early continues.
 
 Needs the Python package and Optuna: .ci/python search
 """
