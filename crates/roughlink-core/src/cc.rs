@@ -1,9 +1,9 @@
 //! Congestion control: the trait of all algorithms, and their registry.
 //!
-//! An algorithm is notified of events (`on_*`) and returns a [`Permit`], computed on every call from the current state
-//! of the connection: a window, a window with a pacing rate, or [`Permit::Hold`]. The endpoint detects losses and paces
-//! retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
-//! [`Flow::window`]; BBR, Copa and Wave return their own window even then.
+//! An algorithm is notified of events (`on_*`) and returns a [`Permit`]: a window, a window with a pacing rate, or
+//! [`Permit::Hold`]. Each call computes it from the current state of the connection. The endpoint detects losses and
+//! paces retransmissions during recovery (`tcp::recovery`). An algorithm that leaves the window to recovery returns
+//! [`Flow::window`]; BBR, Copa, Wave and `rough` return their own window even then.
 //!
 //! To add an algorithm, write one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, and add its
 //! module and an entry of [`REGISTRY`] here. All windows are bytes of payload; [`Flow::mss`] is the payload of a full

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::units::{Rate, Time};
 use aggregation::Aggregation;
+pub(super) use aggregation::carried;
 pub use params::{NS3, Params};
 use policer::{ConnectionProgress, Policer, PolicerUpdate};
 use siphasher::sip::SipHasher24;

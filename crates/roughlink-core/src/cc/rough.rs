@@ -2,8 +2,8 @@
 //! controls the window, and losses count only where they come with delay. All arithmetic is in integers.
 //!
 //! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
-//!   2018). The window approaches `queue * RTT / (queueing delay)`. Its velocity doubles per round trip once the
-//!   direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
+//!   2018). The window approaches `queue * RTT / (queueing delay)`. The velocity of the window doubles per round trip
+//!   once the direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
 //! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
 //!   or the delay is long.
 //! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
@@ -19,14 +19,16 @@
 //!
 //! The window is used as it is in every state of loss recovery, and repairs are paced like new data.
 
+use super::bbr::carried;
 use super::cubic::{self, Cubic};
 use super::entry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample, Sent};
 use crate::units::{Rate, Time};
 pub use params::Params;
-use round::{ROUNDS, Rounds};
+use round::Rounds;
+use std::cmp::Reverse;
 use train::Train;
-use window::{SlidingMax, SlidingMin};
+use window::SlidingMin;
 
 mod params;
 mod round;
@@ -54,15 +56,14 @@ pub struct Rough {
     /// Change of the window that is less than a byte, in 1/256 bytes.
     fraction: i64,
     rounds: Rounds,
-    min_rtt: SlidingMin,
-    /// Largest RTT, ns.
-    max_rtt: SlidingMax,
+    min_rtt: SlidingMin<Time>,
+    max_rtt: SlidingMin<Reverse<Time>>,
     /// Smallest RTT of the last half round trip.
-    standing: SlidingMin,
+    standing: SlidingMin<Time>,
     /// Largest delivery rate of the last four round trips, bytes per second.
-    rate: SlidingMax,
+    rate: SlidingMin<Reverse<u64>>,
     /// Largest delivery rate in the memory of RTTs.
-    most_rate: SlidingMax,
+    most_rate: SlidingMin<Reverse<u64>>,
     /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
     rate_before: u64,
     grows: bool,
@@ -131,11 +132,11 @@ impl BuildAlgorithm for Rough {
             cwnd: flow.initial_window,
             fraction: 0,
             rounds: Rounds::new(0, 0),
-            min_rtt: SlidingMin::NEW,
-            max_rtt: SlidingMax::NEW,
-            standing: SlidingMin::NEW,
-            rate: SlidingMax::NEW,
-            most_rate: SlidingMax::NEW,
+            min_rtt: SlidingMin::new(Time::MAX),
+            max_rtt: SlidingMin::new(Reverse(Time::ZERO)),
+            standing: SlidingMin::new(Time::MAX),
+            rate: SlidingMin::new(Reverse(0)),
+            most_rate: SlidingMin::new(Reverse(0)),
             rate_before: 0,
             grows: true,
             velocity: Course::new(true, flow.initial_window),
@@ -262,13 +263,12 @@ impl Rough {
     /// Returns the smallest RTT, and how far the largest is above it.
     fn range(&self) -> (Time, Time) {
         let min = self.min_rtt.get();
-        (min, Time(self.max_rtt.get()).saturating_sub(min))
+        (min, self.max_rtt.get().0.saturating_sub(min))
     }
 
     /// Returns the bytes that the path carries in its smallest RTT, and those that the flow wants in the queue.
     fn fitting_window(&self, mss: u64) -> u64 {
-        let path = u128::from(self.rate.get()) * u128::from(self.min_rtt.get().0) / 1_000_000_000;
-        path as u64 + self.wanted(mss)
+        carried(self.rate.get().0, self.min_rtt.get()) + self.wanted(mss)
     }
 
     /// Returns the bytes that the flow wants in the queue.
@@ -295,14 +295,14 @@ impl Rough {
         if !rtt.is_zero() {
             self.rounds.add_rtt(rtt);
             self.min_rtt.update(flow.now, memory, rtt);
-            self.max_rtt.update(flow.now, memory, rtt.0);
+            self.max_rtt.update(flow.now, memory, Reverse(rtt));
             self.standing.update(flow.now, flow.srtt / 2, rtt);
         }
         if self.min_rtt.get() < Time::MAX && !sample.interval.is_zero() && sample.delivered > 0 {
             let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
-            self.most_rate.update(flow.now, memory, rate);
-            if !sample.app_limited || rate > self.rate.get() {
-                self.rate.update(flow.now, flow.srtt * 4, rate);
+            self.most_rate.update(flow.now, memory, Reverse(rate));
+            if !sample.app_limited || rate > self.rate.get().0 {
+                self.rate.update(flow.now, flow.srtt * 4, Reverse(rate));
             }
         }
     }
@@ -311,12 +311,12 @@ impl Rough {
     fn learn(&mut self, flow: &Flow) {
         let p = &self.params;
         let mss = u64::from(flow.mss);
-        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.most_rate.get().max(1));
+        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.most_rate.get().0.max(1));
         let jump = self.rounds.jump;
         self.noise = if jump > packets { jump * p.noise_percent / 100 } else { Time::ZERO };
 
         let (min, range) = self.range();
-        let last = self.rounds.last();
+        let last = *self.rounds.last();
         if min == Time::MAX || last.lost + last.delivered == 0 {
             return;
         }
@@ -325,7 +325,7 @@ impl Rough {
             self.cwnd = (self.cwnd / 2).max(4 * mss);
             self.begin_delay();
         }
-        let delay = self.rounds.last().least.max(min) - min;
+        let delay = last.least.max(min) - min;
         if delay * 2 <= range {
             self.loss_low = (self.loss_low * 7 + loss) / 8;
             self.loss_high = self.loss_high * 7 / 8;
@@ -347,7 +347,7 @@ impl Rough {
     fn start_up(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
         let mss = u64::from(flow.mss);
         if new_round {
-            let most = self.most_rate.get();
+            let most = self.most_rate.get().0;
             (self.grows, self.rate_before) = (most * 4 >= self.rate_before * 5, most);
             self.train = self.train.map(|_| Train::default());
         }

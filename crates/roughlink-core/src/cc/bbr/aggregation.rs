@@ -58,7 +58,7 @@ impl Aggregation {
 }
 
 /// Returns the bytes that `bandwidth` (bytes per second) carries in `time`.
-pub(super) fn carried(bandwidth: u64, time: Time) -> u64 {
+pub(in crate::cc) fn carried(bandwidth: u64, time: Time) -> u64 {
     const SECOND: u64 = 1_000_000_000;
     match bandwidth.checked_mul(time.0) {
         Some(product) => product / SECOND, // nearly always

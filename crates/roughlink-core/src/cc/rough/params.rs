@@ -1,5 +1,6 @@
 //! The constants of the algorithm as parameters. The defaults are the result of `validation/rough_search.py`.
 
+use super::round::ROUNDS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,8 +85,8 @@ impl Params {
                 "`queue_quarters`, `pacing_percent`, `max_velocity`, `rtt_window_ms`, `patience` and `train_segments` \
                  must be between 1 and {MOST}"
             ))
-        } else if patience > super::ROUNDS as u64 {
-            Err(format!("`patience` must be at most {}", super::ROUNDS))
+        } else if patience > ROUNDS as u64 {
+            Err(format!("`patience` must be at most {ROUNDS}"))
         } else if [self.startup_percent, self.jump_packets, self.noise_percent, self.silence_ms, self.train_percent]
             .iter()
             .any(|&x| x > MOST)

@@ -82,9 +82,9 @@ impl Rounds {
         self.now.most.max(self.past[0].most)
     }
 
-    /// Returns the smallest and the largest RTT of the last `n` rounds.
+    /// Returns the smallest and the largest RTT of the last `n` rounds, at most [`ROUNDS`].
     pub(super) fn extremes(&self, n: usize) -> (Time, Time) {
-        let last = &self.past[..n.min(ROUNDS)];
+        let last = &self.past[..n];
         let least = last.iter().map(|round| round.least).min().unwrap_or(Time::MAX);
         let most = last.iter().map(|round| round.most).max().unwrap_or_default();
         (least, most)

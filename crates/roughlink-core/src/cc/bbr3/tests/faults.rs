@@ -20,16 +20,22 @@ fn policer_bounds_the_model() {
     assert!(delivered > 7.5e6 && share < 0.1, "{delivered} {share}");
 }
 
-/// "Handling Spurious Fast Recovery".
-#[test]
-fn spurious_fast_recovery_returns_to_probe_up() {
+/// Returns a path on which the sender probes for bandwidth. The long-term bound has a value, so that its restoration
+/// shows.
+fn probing_up() -> PathBench {
     let mut path = PathBench::new(TEN, MS(40));
-    // Give the long-term bound a value, so that its restoration shows.
     path.reach(BbrState::ProbeBwRefill);
     path.cc.state().0.inflight_longterm = 1_000_000;
     path.reach(BbrState::ProbeBwUp);
     path.run(MS(60));
     assert_eq!(path.bbr().state, BbrState::ProbeBwUp);
+    path
+}
+
+/// "Handling Spurious Fast Recovery".
+#[test]
+fn spurious_fast_recovery_returns_to_probe_up() {
+    let mut path = probing_up();
     // Four segments overtaken by later ones arrive after they are declared lost.
     path.link().detour = (4, MS(35));
     path.until(path.pair.now + MS(500), |bbr| bbr.undo.state == Some(BbrState::ProbeBwUp));
@@ -48,12 +54,7 @@ fn spurious_fast_recovery_returns_to_probe_up() {
 /// "Handling Spurious RTO Recovery".
 #[test]
 fn spurious_time_out_returns_to_probe_up() {
-    let mut path = PathBench::new(TEN, MS(40));
-    path.reach(BbrState::ProbeBwRefill);
-    path.cc.state().0.inflight_longterm = 1_000_000;
-    path.reach(BbrState::ProbeBwUp);
-    path.run(MS(60));
-    assert_eq!(path.bbr().state, BbrState::ProbeBwUp);
+    let mut path = probing_up();
     let window = path.bbr().cwnd;
     // The bottleneck pauses for longer than the time-out.
     path.link().free_at += MS(800);
