@@ -25,7 +25,10 @@ PAYLOAD = 1448 / 1500
 SERIALIZATION = 1.22
 # First seeds of the links for the search, and of those that the search never sees.
 SEARCH, HELD_OUT = 7000, 20000
-# Base RTTs in which flows have to become fair.
+# Lengths of outages, s.
+OUTAGES = (0.5, 1, 2, 5, 10)
+# Starts of a flow that joins others, s, and the base RTTs until when the shares have to be fair.
+JOINS = (20, 20.3, 20.6, 20.9, 21.2)
 LONGEST_WAIT = 500
 
 
@@ -218,6 +221,12 @@ def seconds_to_full_rate(text_until: Callable[[float], str], end: float, mbps: f
     return None
 
 
+def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None], list[float | None]]:
+    """Returns the times to the full rate after each of `OUTAGES` at 22 and 80 ms, and after both handovers, s."""
+    outages = [after_outage(cc, rtt, outage, params) for rtt in (22, 80) for outage in OUTAGES]
+    return outages, [after_handover(cc, up, params) for up in (True, False)]
+
+
 def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of an outage to the full rate, s."""
     link = Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
@@ -281,26 +290,27 @@ def delivered_until(run: rl.Run, times: list[float]) -> list[list[int]]:
     return made + [list(now.values())] * (len(times) - len(made))
 
 
-def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) -> int | None:
-    """Returns the base RTTs from the start of a flow at 20 s until it and the flows that fill the link are fair.
+def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) -> list[float]:
+    """Returns the base RTTs from the start of a flow until it and the flows that fill the link are fair.
 
-    Fair means a Jain's index of 0.97 over 5 base RTTs and, on average, over each 5 of the next 20. Returns the end of
-    the first 5, or `None` after `LONGEST_WAIT` base RTTs.
+    One value for each of `JOINS`, the starts. Fair means a Jain's index of 0.97 over 5 base RTTs, and on average over
+    the four next stretches of 5. The value is the end of the first stretch, or infinity after `LONGEST_WAIT`.
     """
     base = (rtt + SERIALIZATION) / 1e3
-    times = [20 + base * k for k in range(LONGEST_WAIT + 26)]
-    starts = [(cc, round(0.1 * i, 1)) for i in range(flows - 1)] + [(cc, 20)]
 
-    def waited(run: rl.Run) -> int | None:
-        counts = delivered_until(run, times)
+    def waited(run: rl.Run) -> float:
+        join = run.result["flows"][-1]["start_s"]
+        counts = delivered_until(run, [join + base * k for k in range(LONGEST_WAIT + 21)])
         shares = [jain([new - old for old, new in zip(*pair)]) for pair in zip(counts, counts[5:])]
         for k in range(LONGEST_WAIT - 4):
-            if shares[k] >= 0.97 and statistics.fmean(shares[k + 5:k + 25:5]) >= 0.97:
+            if shares[k] >= 0.97 and statistics.fmean(shares[k + 5:k + 21:5]) >= 0.97:
                 return k + 5
-        return None
+        return math.inf
 
-    text = Link(rtt=rtt).scenario(starts, round(times[-1], 3), 1, params)
-    return run_all([text], waited, series=True, sample="1 ms")[0]
+    others = [(cc, round(0.1 * i, 1)) for i in range(flows - 1)]
+    texts = [Link(rtt=rtt).scenario([*others, (cc, join)], round(join + base * (LONGEST_WAIT + 21), 3), 1, params)
+             for join in JOINS]
+    return run_all(texts, waited, series=True, sample="1 ms")
 
 
 # ---- Short queues ----------------------------------------------------------------------------------------------------
