@@ -24,11 +24,10 @@ SEEDS = range(1001, 1009)
 # Ingredients, and the parameters that leave them out.
 ABLATIONS = {
     "noise of the RTT": {"noise_percent": 0},
-    "loss that comes with delay": {"excess_permille": 1000},
+    "bound on loss": {"max_loss_permille": 1000},
     "competition": {"compete": False},
     "tries of delay while competing": {"attempt": False},
     "return after a time-out": {"restart": False},
-    "velocity": {"max_velocity": 1},
 }
 
 
