@@ -72,6 +72,20 @@ fn outages_cost_little_more_than_their_duration() {
     }
 }
 
+/// With 15 retries, a largest RTO of a second would end a connection after 15 s.
+#[test]
+fn connections_survive_a_tunnel() {
+    let r = run(&["rough"], 22.0, 100, "timeline = [{ at = \"5 s\", for = \"20 s\", up = false }]");
+    assert!(!r.flows[0].failed && mbps(&r)[0] > 2.5, "{:?}", r.flows[0]);
+}
+
+/// A capacity that grows to ten times is used without a time-out or a loss as a sign.
+#[test]
+fn a_larger_capacity_is_found() {
+    let r = run(&["rough"], 40.0, 100, "timeline = [{ at = \"0 s\", for = \"10 s\", rate = \"1 Mbit/s\" }]");
+    assert!(mbps(&r)[0] > 0.85 * 9.65 * 20.0 / 30.0, "{:?}", mbps(&r));
+}
+
 /// Jitter of 20 ms must not look like a queue, whether it reorders or not.
 #[test]
 fn jitter_is_not_a_queue() {

@@ -5,7 +5,7 @@
 //!   2018). The window approaches `queue * RTT / (queueing delay)` by as many bytes per round trip. All flows of this
 //!   kind at one bottleneck get the same rate.
 //! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
-//!   or the delay is long.
+//!   or the delay is long. It begins again if the flow has had too little in the queue for `probe_rounds`.
 //! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
 //!   from the delay; otherwise a link with jitter would look like a full queue.
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a policer
@@ -63,6 +63,8 @@ pub struct Rough {
     standing: SlidingMin<Time>,
     /// Largest delivery rate of the last four round trips, bytes per second.
     rate: SlidingMin<Reverse<u64>>,
+    /// Last round in which the flow had enough in the queue.
+    queued_at: u64,
     /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
     rate_before: u64,
     grows: bool,
@@ -99,6 +101,7 @@ impl BuildAlgorithm for Rough {
             max_rtt: SlidingMin::new(Reverse(Time::ZERO)),
             standing: SlidingMin::new(Time::MAX),
             rate: SlidingMin::new(Reverse(0)),
+            queued_at: 0,
             rate_before: 0,
             grows: true,
             noise: Time::ZERO,
@@ -310,6 +313,14 @@ impl Rough {
         self.fraction += if up { step } else { -step };
         self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
         self.fraction %= 256;
+        if !up {
+            self.queued_at = self.rounds.count;
+        }
+        let below = self.rounds.count - self.queued_at.max(self.since);
+        if new_round && below > self.params.probe_rounds && self.loss < MAX_PROBE_LOSS {
+            self.begin(Phase::Startup);
+            return;
+        }
         if self.attempt {
             self.curve.grow(flow.now, flow.srtt, mss, credited);
         }
@@ -323,11 +334,16 @@ impl Rough {
         if !std::mem::take(&mut self.attempt) {
             self.curve = Curve::new(self.peak.max(4 * mss));
         }
-        (self.phase, self.since) = (Phase::Compete, self.rounds.count);
+        self.begin(Phase::Compete);
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        (self.phase, self.since) = (phase, self.rounds.count);
     }
 
     fn begin_delay(&mut self) {
-        (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
+        self.begin(Phase::Delay);
+        self.peak = self.cwnd;
     }
 
     /// Returns true if the phase has lasted for the rounds by which others are judged.
@@ -365,6 +381,8 @@ impl Rough {
 
 /// Loss of a round that ends startup, in 1/1024.
 const MAX_STARTUP_LOSS: u64 = 256;
+/// Average loss from which startup does not begin again, in 1/1024.
+const MAX_PROBE_LOSS: u64 = 51;
 /// Segments of a train.
 const TRAIN: u64 = 10;
 /// Largest factor by which a train enlarges the window.
