@@ -5,7 +5,8 @@ Measures loss, delay, fairness, outages, a handover, joining flows, short queues
 
 The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. On
 each, all flows use the same algorithm, and the yardstick is the better of BBR and CUBIC. --ablate shows what each
-ingredient contributes. --page writes the tables into docs/validation/rough.md. Run it as `.ci/python goals`.
+ingredient contributes. --papers measures only the experiments of the papers. --page writes the tables, also those of
+the papers, into docs/validation/rough.md. Run it as `.ci/python goals`.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from roughlink_validation import cli, page
+from roughlink_validation import cli, page, rough_papers
 from roughlink_validation import rough_links as links
 from roughlink_validation.building import ROOT
 
@@ -34,6 +35,7 @@ ABLATIONS = {
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", type=int, default=200, help="number of random links")
+    parser.add_argument("--papers", action="store_true", help="measure only the experiments of the papers")
     parser.add_argument("--ablate", action="store_true", help="leave out one ingredient at a time")
     parser.add_argument("--page", action="store_true", help="write docs/validation/rough.md; implies --ablate")
     return parser.parse_args()
@@ -170,6 +172,9 @@ def ablations(ours: list[float], others: list[int]) -> str:
 
 def main() -> int:
     chosen = options()
+    if chosen.papers:
+        print(rough_papers.tables())
+        return 0
     cli.progress("random links")
     others = links.best_of_others(range(links.HELD_OUT, links.HELD_OUT + chosen.links))
     ours = on_links(chosen.links, others)
@@ -197,6 +202,8 @@ def main() -> int:
     if chosen.ablate or chosen.page:
         add("ablations", "Without one ingredient at a time. The shares sent again are of the places above, in order:",
             lambda: ablations(ours, others))
+    if chosen.page:
+        parts.append(rough_papers.tables())
     cli.progress_end()
     text = "\n\n".join(parts)
     if chosen.page:

@@ -1,6 +1,6 @@
 //! Our own algorithm in a network: loss, fairness, outages, jitter. `validation/rough.py` measures its goals.
 
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{FlowResult, RunResult};
 use roughlink_core::net::{Network, RunOptions};
 
 /// Runs flows for 30 s over 10 Mbit/s, with further keys of the link.
@@ -95,10 +95,21 @@ fn jitter_is_not_a_queue() {
     }
 }
 
-/// A queue of four packets and four flows: the link stays full, although much is sent twice.
+/// Short queues and a policer show congestion by loss alone: the link stays full, although much is sent twice.
 #[test]
-fn tiny_queues_do_not_collapse() {
-    let r = run(&["rough"; 4], 6.0, 4, "");
-    assert!(mbps(&r).iter().sum::<f64>() > 0.8 * 9.65, "{:?}", mbps(&r));
-    assert!(r.flows.iter().map(|f| f.retransmits).sum::<u64>() < r.flows.iter().map(|f| f.segments).sum::<u64>() / 2);
+fn loss_without_delay_is_limited() {
+    let sent_again = |r: &RunResult| {
+        let [again, all] =
+            [|f: &FlowResult| f.retransmits, |f: &FlowResult| f.segments].map(|of| r.flows.iter().map(of).sum::<u64>());
+        again as f64 / all as f64
+    };
+    for (flows, ms, queue, keys, limit, most) in [
+        (4, 6.0, 4, "", 9.65, 0.4),
+        (1, 40.0, 2, "", 9.65, 0.3),
+        (1, 40.0, 100, "qdisc = { kind = \"police\", rate = \"4 Mbit/s\", burst = \"15 kB\" }", 3.86, 0.3),
+    ] {
+        let r = run(&vec!["rough"; flows], ms, queue, keys);
+        assert!(mbps(&r).iter().sum::<f64>() > 0.9 * limit, "{queue} {keys}: {:?}", mbps(&r));
+        assert!(sent_again(&r) < most, "{queue} {keys}: {}", sent_again(&r));
+    }
 }
