@@ -264,7 +264,7 @@ impl Rough {
         self.loss = (self.loss * 5 + loss) / 6;
         let is_congestion = self.loss * 1000 > self.params.max_loss_permille * 1024;
         if is_congestion {
-            self.loss /= 2;
+            self.loss = self.loss * 3 / 4;
             self.cwnd = self.cwnd * 7 / 10;
             self.curve.reduce(mss);
         }
