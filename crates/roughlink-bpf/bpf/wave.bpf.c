@@ -45,7 +45,7 @@ INLINE u32 burst(void)
 
 INLINE void open_up(struct state *s, struct flow *f)
 {
-	f->interval_us = s->interval;
+	f->pacing_rate = (u64)burst() * f->mss * 1000000 / most(s->interval, 1);
 	f->cwnd = least(OPEN_WINDOW, 0x7fffffffu / 3 / IN_MEMORY(f->mss));
 	f->ssthresh = ~0u;
 }

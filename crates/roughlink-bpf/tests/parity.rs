@@ -308,10 +308,10 @@ fn wave_pace_matches_simulation() {
         let mut kernel = InKernel::new(&LoadRequest::new("wave").expect("a name")).expect("it loads");
         let (mut within, mut acks, mut worst, mut worst_in_recovery) = (0, 0, 0.0_f64, 0.0_f64);
         for event in &stream {
-            let there = kernel.pace(event).expect("it runs");
+            let there = kernel.play(event).expect("it runs").pacing_rate;
             if event.kind == EventKind::Ack {
                 acks += 1;
-                let ratio = f64::from(there) / f64::from(event.interval_us);
+                let ratio = event.pacing_rate as f64 / there as f64;
                 let recovery = event.state == numbered(CongestionState::Recovery);
                 let worst = if recovery { &mut worst_in_recovery } else { &mut worst };
                 *worst = worst.max((ratio - 1.0).abs());
