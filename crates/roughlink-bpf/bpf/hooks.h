@@ -43,8 +43,12 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 	if (rate != sk->sk_pacing_rate)
 		sk->sk_pacing_rate = rate;
 }
+
+/* Window after an undone reduction: `control` alone sets it. */
+#define undone_window(f) ((f)->cwnd)
 #else
 #define pace(sk, f)
+#define undone_window(f) most((f)->cwnd, (f)->prior_cwnd)
 #endif
 
 #define INFINITE 0x7fffffff /* TCP_INFINITE_SSTHRESH */
@@ -175,6 +179,7 @@ int controlled(u64 *ctx)
 	f.interval_us = rs->interval_us > 0 ? rs->interval_us : 0;
 	f.losses = rs->losses;
 	f.app_limited = rs->is_app_limited;
+	f.may_grow = window_is_the_limit((void *)sk);
 	note(&f, ACK, 2);
 	algorithm.control(s, &f);
 	write_back(sk, &f);
@@ -284,9 +289,10 @@ int undone(u64 *ctx)
 	look(&f, sk, COMMON(sk));
 	__sync_fetch_and_add(&counters.undone, 1);
 	note(&f, UNDONE, 1);
-	if (s)
-		CALL(undone, s, &f);
-	return most(f.cwnd, f.prior_cwnd);
+	if (!s)
+		return most(f.cwnd, f.prior_cwnd); /* a lost SYN */
+	CALL(undone, s, &f);
+	return undone_window(&f);
 }
 
 SEC(".struct_ops.link")
@@ -411,7 +417,7 @@ int replay(struct flow *e)
 		break;
 	case UNDONE:
 		CALL(undone, s, &f);
-		f.cwnd = most(f.cwnd, f.prior_cwnd);
+		f.cwnd = undone_window(&f);
 		f.ssthresh = most(f.ssthresh, f.prior_ssthresh);
 		break;
 	case STARTED:

@@ -5,7 +5,7 @@ use crate::error::KernelError;
 use crate::event::{EventKind, EventRecord};
 use crate::load::LoadRequest;
 use libbpf_rs::{Object, ProgramInput};
-use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, RateSample, Sent};
+use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, RateSample, Sent};
 use roughlink_core::units::Time;
 
 /// Window and slow-start threshold after an event, segments.
@@ -40,11 +40,11 @@ impl InKernel {
     /// # Errors
     /// Returns an error if the kernel does not run the program.
     pub fn take(&mut self, event: &EventRecord) -> Result<Windows, KernelError> {
-        let after = self.play(event)?;
-        Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
+        Ok(self.play(event)?.windows())
     }
 
-    /// Processes an event and returns it with the windows and the pacing rate after it.
+    /// Processes an event and returns it with the windows and the pacing rate after it. The rate is that of `event` if
+    /// the algorithm does not pace.
     ///
     /// # Errors
     /// Returns the errors of [`InKernel::take`].
@@ -110,7 +110,26 @@ impl InRust {
             EventKind::Opened | EventKind::State | EventKind::Closed | EventKind::Sample => {}
         }
         let trace = self.cc.trace();
-        (trace.cwnd / mss, if trace.ssthresh == u64::MAX { u64::MAX } else { trace.ssthresh / mss })
+        let cwnd = match self.cc.permit(flow) {
+            Permit::Send { window, .. } => window,
+            _ => trace.cwnd,
+        };
+        (cwnd / mss, if trace.ssthresh == u64::MAX { u64::MAX } else { trace.ssthresh / mss })
+    }
+
+    /// Returns the pacing rate, bytes per second; `u64::MAX` = unlimited.
+    pub fn pacing_rate(&self) -> u64 {
+        match self.cc.permit(&self.flow) {
+            Permit::Send { rate: Some(rate), .. } => rate.bytes_per_sec(),
+            _ => u64::MAX,
+        }
+    }
+}
+
+impl EventRecord {
+    /// Returns both windows.
+    pub fn windows(&self) -> Windows {
+        (u64::from(self.cwnd), threshold(self.ssthresh))
     }
 }
 

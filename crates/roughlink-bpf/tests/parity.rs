@@ -95,6 +95,7 @@ const EXACT: &[&str] = &[
     "westwood",
     "htcp",
     "avoca",
+    "rough",
 ];
 
 /// Parameters far from the defaults, with shorter streams.
@@ -245,11 +246,17 @@ fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
         if event.kind == EventKind::Opened {
             rust = Some(InRust::new(request, event).expect("the parameters are valid"));
         }
-        let there = kernel.take(event).expect("it runs");
-        let here = rust.as_mut().expect("the stream begins with a connection").take(event);
-        if here != there {
+        let after = kernel.play(event).expect("it runs");
+        let rust = rust.as_mut().expect("the stream begins with a connection");
+        let (there, here) = (after.windows(), rust.take(event));
+        let same_rate = after.pacing_rate == 0 || after.pacing_rate == rust.pacing_rate();
+        if here != there || !same_rate {
             if d.unequal == 0 {
-                d.first = format!("event {i}, {event:?}: {here:?} in Rust, {there:?} in the kernel");
+                d.first = format!(
+                    "event {i}, {event:?}: {here:?} and {} in Rust, {there:?} and {} in the kernel",
+                    rust.pacing_rate(),
+                    after.pacing_rate
+                );
             }
             d.unequal += 1;
         }
@@ -258,7 +265,8 @@ fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
                 d.largest = (a.abs_diff(b), a);
             }
         }
-        d.wrong += usize::from(!agree(here.0, there.0) || !agree(here.1, there.1));
+        let same_rate = after.pacing_rate == 0 || agree(after.pacing_rate, rust.pacing_rate());
+        d.wrong += usize::from(!agree(here.0, there.0) || !agree(here.1, there.1) || !same_rate);
     }
     d
 }
