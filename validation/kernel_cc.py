@@ -6,6 +6,8 @@ There is no loss, or 0.1 to 5 % of the data in bursts of one to four packets. Ke
 link, and the sending one uses the algorithm. Packet n of the data meets the same fate in simulation and emulation. A
 cell's ratio is the mean goodput in simulation over the mean goodput in the kernel, for the same seeds.
 
+With --matrix, the links are those of linux.py up to 10 Mbit/s: other rates, delays and queues, reordering, four flows.
+
 Parallel runs share the machine; a run whose link was late is repeated. The algorithms are always unloaded at the end.
 With --table the runs are kept, one per line, and only missing runs are measured, so the script can be stopped and
 resumed.
@@ -22,6 +24,7 @@ import statistics
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from roughlink_validation import cli, matrix, page
@@ -51,6 +54,8 @@ def options():
     parser.add_argument("--rtt", nargs="+", type=int, default=RTTS, metavar="MS", help="round trips, even numbers")
     parser.add_argument("--seconds", type=int, default=20, help="duration of a run")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; other cells have one")
+    parser.add_argument("--matrix", action="store_true",
+                        help="the links of linux.py up to 10 Mbit/s instead: other rates, queues, reordering, four flows")
     parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
     parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
     parser.add_argument("--jobs", type=int, default=4, help="parallel emulations")
@@ -70,6 +75,9 @@ def options():
 
 
 def wanted(o, names: list[str]) -> list[Cell]:
+    if o.matrix:
+        slow = [cell for cell in matrix.cells() if cell.cc == "reno" and cell.rate_mbit <= 10]
+        return [replace(cell, cc=cc) for cc in [*names, *o.own] for cell in slow]
     product = itertools.product(o.rtt, o.loss, [*names, *o.own])
     return [Cell(cc, 10, rtt // 2, 100, float(loss), duration_s=o.seconds) for rtt, loss, cc in product]
 
@@ -137,6 +145,25 @@ def show(cells: list[dict]) -> None:
         )
 
 
+def heading(cells: list[dict]) -> str:
+    whole = summary(cells)
+    return (
+        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. "
+        f"Of |ratio - 1| the median is **{page.percent(whole['median_off'])}**; "
+        f"{sum(off(c) <= CELL for c in cells)} cells are within 15 %."
+    )
+
+
+def matrix_table(cells: list[dict]) -> str:
+    lines = ["| part of the matrix | cells | median \\|ratio - 1\\| | furthest ratio | its cell |", "|---|---|---|---|---|"]
+    for block in dict.fromkeys(c["block"] for c in cells):
+        group = [c for c in cells if c["block"] == block]
+        worst = max(group, key=off)
+        lines.append(f"| {block} | {len(group)} | {page.percent(summary(group)['median_off'])} "
+                     f"| {page.shade(worst['ratio'])} | {worst['cell']} |")
+    return heading(cells) + " Beyond 5 % in italics, beyond 15 % bold:\n\n" + "\n".join(lines)
+
+
 def tables(cells: list[dict]) -> str:
     links = list(dict.fromkeys(map(link, cells)))
     lines = [
@@ -151,13 +178,7 @@ def tables(cells: list[dict]) -> str:
             + f" | {page.percent(summary(group)['median_off'])}"
             f" | {page.percent(between) if between is not None else ''} |"
         )
-    whole = summary(cells)
-    return (
-        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. "
-        f"Of |ratio - 1| the median is **{page.percent(whole['median_off'])}**; "
-        f"{sum(off(c) <= CELL for c in cells)} cells are within 15 %. Beyond 5 % in italics, beyond 15 % bold:\n\n"
-        + "\n".join(lines)
-    )
+    return heading(cells) + " Beyond 5 % in italics, beyond 15 % bold:\n\n" + "\n".join(lines)
 
 
 def main() -> int:
@@ -175,7 +196,7 @@ def main() -> int:
         raise Missing("the table has no matching cell")
     cells = compare(roughlink, rows, SIMULATED_AS)
     if o.page:
-        page.renew(o.page, "kernel_cc.py", tables(cells))
+        page.renew(o.page, "kernel_cc.py", matrix_table(cells) if o.matrix else tables(cells))
     if o.json:
         print(
             json.dumps(

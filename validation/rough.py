@@ -1,40 +1,48 @@
 #!/usr/bin/env python3
-"""Goals of the algorithm `rough`, beside other algorithms: loss, delay, fairness, outages, a handover, random links.
+"""Goals of the algorithm `rough`, beside other algorithms.
+
+Measures loss, delay, fairness, outages, a handover, joining flows, short queues, a charging session and random links.
 
 The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. On
 each, all flows use the same algorithm, and the yardstick is the better of BBR and CUBIC. --ablate shows what each
-ingredient contributes. --page writes the tables into docs/validation/rough.md. Run it as `.ci/python goals`.
+ingredient contributes. --papers measures only the experiments of the papers. --page writes the tables, also those of
+the papers, into docs/validation/rough.md. Run it as `.ci/python goals`.
 """
 
 import argparse
+import math
 import statistics
 import sys
+from collections.abc import Callable
 
-from roughlink_validation import cli, page
+from roughlink_validation import cli, page, rough_papers
 from roughlink_validation import rough_links as links
 from roughlink_validation.building import ROOT
 
 PAGE = ROOT / "docs" / "validation" / "rough.md"
 OTHERS = ("bbr", "bbr3", "copa", "cubic", "vegas", "illinois-aa", "wave-fr")
 SEEDS = range(1001, 1009)
-OUTAGES = (0.5, 1, 2, 5, 10)
 # Ingredients, and the parameters that leave them out.
 ABLATIONS = {
     "noise of the RTT": {"noise_percent": 0},
-    "loss that comes with delay": {"excess_permille": 1000},
+    "bound on loss": {"max_loss_permille": 1000},
     "competition": {"compete": False},
     "tries of delay while competing": {"attempt": False},
     "return after a time-out": {"restart": False},
-    "velocity": {"max_velocity": 1},
 }
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", type=int, default=200, help="number of random links")
+    parser.add_argument("--papers", action="store_true", help="measure only the experiments of the papers")
     parser.add_argument("--ablate", action="store_true", help="leave out one ingredient at a time")
     parser.add_argument("--page", action="store_true", help="write docs/validation/rough.md; implies --ablate")
     return parser.parse_args()
+
+
+def compared() -> list[str]:
+    return ["rough", *known(OTHERS)]
 
 
 def known(names) -> list[str]:
@@ -42,37 +50,80 @@ def known(names) -> list[str]:
     return [name for name in names if name in registered]
 
 
+def table(head: list[str], rows: list[list[str]]) -> str:
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
+    return "\n".join([first, "|" + "---|" * len(head), *others])
+
+
 def goals_table() -> str:
-    names = ["rough", *known(OTHERS)]
     columns = []
-    for name in names:
+    for name in compared():
         made = links.goals(name, SEEDS)
         columns.append(links.measured(made))
-    lines = [f"| goal | bound | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    rows = []
     for row, goal in enumerate(made):
         means = [statistics.fmean(column[row]) for column in columns]
         cells = [f"{mean:.3f}" for mean in means]
         ours = columns[0][row]
         mark = "" if goal.is_reached(ours) else "*"
         cells[0] = f"{mark}{means[0]:.3f}{mark} ({min(ours):.3f} to {max(ours):.3f})"
-        lines.append(f"| {goal.name} | {'at most ' if goal.at_most else ''}{goal.bound} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([goal.name, f"{'at most ' if goal.at_most else ''}{goal.bound}", *cells])
+    return table(["goal", "bound", *compared()], rows)
+
+
+def shown(time: float | None) -> str:
+    return "never" if time in (None, math.inf) else f"{time:g}"
 
 
 def changes_table() -> str:
-    names = ["rough", *known(("bbr", "bbr3", "copa", "cubic", "wave-fr"))]
-    lines = [f"| time to 90 % of the rate, s | goal | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    columns = [links.recoveries(name) for name in compared()]
+    lengths = ", ".join(map(str, links.OUTAGES))
+    count = len(links.OUTAGES)
+    rows = []
+    for at, rtt in ((0, 22), (count, 80)):
+        cells = [", ".join(map(shown, outages[at:at + count])) for outages, _ in columns]
+        rows.append([f"outages of {lengths} s, {rtt} ms", "1", *cells])
+    for at, what in enumerate(("2 to 8 Mbit/s", "8 to 2 Mbit/s")):
+        rows.append([f"handover, {what}", "2", *(shown(handovers[at]) for _, handovers in columns)])
+    return table(["time to 90 % of the rate, s", "goal", *compared()], rows)
 
-    def shown(seconds: float | None) -> str:
-        return "never" if seconds is None else f"{seconds:g}"
 
-    for rtt in (22, 80):
-        cells = [", ".join(shown(links.after_outage(name, rtt, outage)) for outage in OUTAGES) for name in names]
-        lines.append(f"| outages of {', '.join(map(str, OUTAGES))} s, {rtt} ms | 1 | {' | '.join(cells)} |")
-    for up, what in ((True, "2 to 8 Mbit/s"), (False, "8 to 2 Mbit/s")):
-        cells = [shown(links.after_handover(name, up)) for name in names]
-        lines.append(f"| handover, {what} | 2 | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def overflows_table() -> str:
+    return table(["", "bound", *compared()], [["overflows", "1", *(str(links.overflows(cc)) for cc in compared())]])
+
+
+def joins_table() -> str:
+    rows = []
+    for flows in (2, 4, 8):
+        for rtt in (22, 80):
+            cells = []
+            for name in compared():
+                waits = links.to_fair_shares(name, flows, rtt)
+                median, least, most = (shown(of(waits)) for of in (statistics.median, min, max))
+                cells.append(median if least == most else f"{median} ({least} to {most})")
+            rows.append([f"{flows} flows, {rtt} ms", "20", *cells])
+    return table(["base RTTs to fair shares", "bound", *compared()], rows)
+
+
+def session_table() -> str:
+    alone, _ = links.beside_session(None, SEEDS)
+    beside = [links.beside_session(name, SEEDS) for name in compared()]
+    return table(["", "bound", "alone", *compared()], [
+        ["99th percentile of the response time, ms", "", f"{alone:.1f}", *(f"{p99:.1f}" for p99, _ in beside)],
+        ["the same over the value alone", "1.1", "1", *(f"{p99 / alone:.2f}" for p99, _ in beside)],
+        ["download, Mbit/s", "", "", *(f"{mbps:.2f}" for _, mbps in beside)],
+    ])
+
+
+def short_queues_table() -> str:
+    rows = []
+    for place in links.SHORT_QUEUES:
+        cells = []
+        for name in compared():
+            resent, index, share = links.on_short_queue(place, name)
+            cells.append(f"{100 * resent:.1f} %, {index:.2f}, {share:.2f}")
+        rows.append([place, *cells])
+    return table(["sent again, Jain's index, share of the limit", *compared()], rows)
 
 
 def on_links(count: int, others: list[int], params: dict | None = None, cc: str = "rough") -> list[float]:
@@ -81,55 +132,79 @@ def on_links(count: int, others: list[int], params: dict | None = None, cc: str 
     return [links.delivered(result) / other for result, other in zip(results, others)]
 
 
-def sum_of(ratios: list[float]) -> str:
+def sum_of(ratios: list[float]) -> list[str]:
     low = sum(ratio < 0.7 for ratio in ratios)
-    return f"{min(ratios):.3f} | {low} of {len(ratios)} | {statistics.median(ratios):.3f} |"
+    return [f"{min(ratios):.3f}", f"{low} of {len(ratios)}", f"{statistics.median(ratios):.3f}"]
 
 
 def links_table(ours: list[float], others: list[int]) -> str:
-    lines = ["| | smallest ratio | below 0.7 | median |", "|---|---|---|---|", f"| rough | {sum_of(ours)}"]
+    rows = [["rough", *sum_of(ours)]]
     for name in known(("bbr", "bbr3", "copa", "cubic")):
-        lines.append(f"| {name} | {sum_of(on_links(len(ours), others, cc=name))}")
-    return "\n".join(lines)
+        rows.append([name, *sum_of(on_links(len(ours), others, cc=name))])
+    return table(["", "smallest ratio", "below 0.7", "median"], rows)
 
 
 def worst(ours: list[float]) -> str:
-    lines = ["| ratio | Mbit/s | RTT, ms | queue, packets | flows | other keys |", "|---|---|---|---|---|---|"]
+    rows = []
     for ratio, seed in sorted(zip(ours, range(links.HELD_OUT, links.HELD_OUT + len(ours))))[:5]:
         link, flows, _ = links.random_link(seed)
         keys = "; ".join(f"`{key}`" for key in link.keys.split("\n") if key)
-        lines.append(f"| {ratio:.3f} | {link.rate:g} | {link.rtt:g} | {link.queue} | {flows} | {keys} |")
-    return "\n".join(lines)
+        rows.append([f"{ratio:.3f}", f"{link.rate:g}", f"{link.rtt:g}", str(link.queue), str(flows), keys])
+    return table(["ratio", "Mbit/s", "RTT, ms", "queue, packets", "flows", "other keys"], rows)
 
 
 def ablations(ours: list[float], others: list[int]) -> str:
-    lines = ["| left out | goals reached | smallest ratio on random links | below 0.7 | median |",
-             "|---|---|---|---|---|"]
+    rows = []
     for what, params in {"nothing": {}, **ABLATIONS}.items():
+        cli.progress(f"without one ingredient: {what}")
         made = links.goals("rough", SEEDS, params)
         reached = sum(goal.is_reached(values) for goal, values in zip(made, links.measured(made)))
+        outages, handovers = links.recoveries("rough", params)
+        short = [sum(time is not None and time < limit for time in times)
+                 for times, limit in ((outages, 1), (handovers, 2))]
+        resent = [links.on_short_queue(place, "rough", params)[0] for place in links.SHORT_QUEUES]
         ratios = on_links(len(ours), others, params) if params else ours
-        lines.append(f"| {what} | {reached} of {len(made)} | {sum_of(ratios)}")
-    return "\n".join(lines)
+        rows.append([what, f"{reached} of {len(made)}", f"{short[0]} of {len(outages)}, {short[1]} of {len(handovers)}",
+                     ", ".join(f"{100 * share:.0f} %" for share in resent), *sum_of(ratios)])
+    return table(["left out", "goals reached", "outages below 1 s, handovers below 2 s", "sent again on short queues",
+                  "smallest ratio on random links", "below 0.7", "median"], rows)
 
 
 def main() -> int:
     chosen = options()
+    if chosen.papers:
+        print(rough_papers.tables())
+        return 0
+    cli.progress("random links")
     others = links.best_of_others(range(links.HELD_OUT, links.HELD_OUT + chosen.links))
     ours = on_links(chosen.links, others)
-    parts = [
-        f"Means of {len(SEEDS)} seeds, with the range for `rough`; goals that the mean misses are in italics:",
-        goals_table(),
-        "Time from the end of a change to 90 % of the new rate, on one seed:",
-        changes_table(),
-        f"Bytes delivered on {chosen.links} random links held out from the search, divided by the larger of what BBR "
-        "and CUBIC deliver there:",
-        links_table(ours, others),
-        "The links on which `rough` is worst:",
-        worst(ours),
-    ]
+    parts = []
+
+    def add(what: str, text: str, made: Callable[[], str]) -> None:
+        cli.progress(what)
+        parts.extend([text, made()])
+
+    add("goals", f"Means of {len(SEEDS)} seeds, with the range for `rough`; goals that the mean misses are in "
+        "italics:", goals_table)
+    add("changes of the path", "Time from the end of a change to 90 % of the new rate, on one seed:", changes_table)
+    add("overflows", "Overflows of the queue from the start of the handover to 2 Mbit/s, at 30 s, to 60 s. Drops "
+        "closer together than a round trip through the full queue are one overflow:", overflows_table)
+    add("joining flows", "Time from the start of a flow until it and the flows that fill the link have fair shares: a "
+        "Jain's index of 0.97 over 5 base RTTs, and on average over the four next stretches of 5. Medians and ranges "
+        f"of {len(links.JOINS)} starts, in base RTTs to the end of the first stretch, at most {links.LONGEST_WAIT}:",
+        joins_table)
+    add("charging session", "The charging loop of `charging-firmware`, alone and beside a download. The session uses "
+        f"CUBIC, the download the algorithm of the column. Means of {len(SEEDS)} seeds:", session_table)
+    add("short queues", "Short queues and a policer at 10 Mbit/s, on one seed of 60 s:", short_queues_table)
+    add("random links", f"Bytes delivered on {chosen.links} random links held out from the search, divided by the "
+        "larger of what BBR and CUBIC deliver there:", lambda: links_table(ours, others))
+    add("random links", "The links on which `rough` is worst:", lambda: worst(ours))
     if chosen.ablate or chosen.page:
-        parts += ["Without one ingredient at a time:", ablations(ours, others)]
+        add("ablations", "Without one ingredient at a time. The shares sent again are of the places above, in order:",
+            lambda: ablations(ours, others))
+    if chosen.page:
+        parts.append(rough_papers.tables())
+    cli.progress_end()
     text = "\n\n".join(parts)
     if chosen.page:
         page.renew(PAGE, "rough.py", text)

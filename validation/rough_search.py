@@ -23,16 +23,14 @@ SEEDS = range(101, 105)
 RANGES = {
     "queue_quarters": (4, 10, 1),
     "pacing_percent": (100, 200, 5),
-    "max_velocity": (4, 64, 4),
     "startup_percent": (10, 40, 5),
     "jump_packets": (3, 10, 1),
     "noise_percent": (50, 200, 10),
-    "excess_permille": (40, 200, 10),
-    "patience": (4, 8, 1),
+    "max_loss_permille": (120, 250, 10),
+    "patience": (6, 14, 1),
     "filled_percent": (30, 75, 5),
     "empty_percent": (5, 35, 5),
     "loss_percent": (50, 95, 5),
-    "attempt_velocity": (1, 8, 1),
 }
 
 

@@ -1,4 +1,4 @@
-"""Scenarios and goals of the algorithm `rough`: loss, fairness, outages, a handover, and random links.
+"""Scenarios and goals of the algorithm `rough`: loss, fairness, changes, short queues, a session, random links.
 
 Links of the search and held-out links differ only in the seeds of `random_link`. Everything runs through the Python
 package, with as many threads as cores.
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import roughlink as rl
 
@@ -24,6 +25,11 @@ PAYLOAD = 1448 / 1500
 SERIALIZATION = 1.22
 # First seeds of the links for the search, and of those that the search never sees.
 SEARCH, HELD_OUT = 7000, 20000
+# Lengths of outages, s.
+OUTAGES = (0.5, 1, 2, 5, 10)
+# Starts of a flow that joins others, s, and the base RTTs until when the shares have to be fair.
+JOINS = (20, 20.3, 20.6, 20.9, 21.2)
+LONGEST_WAIT = 500
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,15 @@ class Link:
         return "\n".join(parts)
 
 
+# Links that drop early, and the number of flows on each.
+SHORT_QUEUES = {
+    "4 flows, queue 4, 6 ms": (Link(rtt=6, queue=4), 4),
+    "1 flow, queue 2, 40 ms": (Link(rtt=40, queue=2), 1),
+    "1 flow, policer with 15 kB, 40 ms": (
+        Link(rate=100, rtt=40, keys='qdisc = { kind = "police", rate = "10 Mbit/s", burst = "15 kB" }'), 1),
+}
+
+
 def own_keys(cc: str, params: dict | None) -> str:
     """Returns the parameters of `rough` as keys of a flow or of [tcp]."""
     if cc != "rough" or not params:
@@ -68,11 +83,11 @@ def bursts(percent: float, longest: int = 4) -> str:
     return f'noise = {{ kind = "burst", mean = "{percent} %", length = [1, {longest}], direction = "forward" }}'
 
 
-def run_all(texts: Iterable[str]) -> list[dict]:
-    """Runs scenarios and returns their results."""
+def run_all(texts: Iterable[str], measure: Callable[[rl.Run], Any] = lambda run: run.result, **options) -> list:
+    """Runs scenarios with options of `Scenario.run`, and returns the result of each or what `measure` returns."""
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
         warnings.simplefilter("ignore", rl.RoughlinkWarning)
-        return list(pool.map(lambda text: rl.scenario(text).run(threads=1).result, texts))
+        return list(pool.map(lambda text: measure(rl.scenario(text).run(threads=1, **options)), texts))
 
 
 def rate(result: dict, flow: int = 0) -> float:
@@ -206,14 +221,20 @@ def seconds_to_full_rate(text_until: Callable[[float], str], end: float, mbps: f
     return None
 
 
+def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None], list[float | None]]:
+    """Returns the times to the full rate after each of `OUTAGES` at 22 and 80 ms, and after both handovers, s."""
+    outages = [after_outage(cc, rtt, outage, params) for rtt in (22, 80) for outage in OUTAGES]
+    return outages, [after_handover(cc, up, params) for up in (True, False)]
+
+
 def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of an outage to the full rate, s."""
     link = Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
     return seconds_to_full_rate(lambda end: link.scenario([(cc, 0)], end, 1, params), 10 + seconds, 10 * PAYLOAD, 0.1)
 
 
-def after_handover(cc: str, up: bool, params: dict | None = None) -> float | None:
-    """Returns the time from the end of the Wave paper's handover to the full rate, s."""
+def handover(cc: str, up: bool, end: float, params: dict | None = None) -> str:
+    """Returns the Wave paper's handover, upward or downward, until `end` in s."""
     file = (ROOT / "scenarios" / "satellite-handover.toml").read_text()
     file = file.replace('stack = "ns2"', 'stack = "linux"').replace("initial_window = 1\n", "")
     if not up:
@@ -222,5 +243,101 @@ def after_handover(cc: str, up: bool, params: dict | None = None) -> float | Non
         tail = tail.replace('rate = "8 Mbit/s", delay = "240 ms"', 'rate = "2 Mbit/s", delay = "30 ms"')
         file = head.replace(slow, fast) + "timeline = [" + tail
     file = re.sub(r'\ncc = "wave"', f'\ncc = "{cc}"' + own_keys(cc, params), file)
+    return file.replace('duration = "60 s"', f'duration = "{end} s"')
+
+
+def after_handover(cc: str, up: bool, params: dict | None = None) -> float | None:
+    """Returns the time from the end of the handover to the full rate, s."""
     mbps = (8 if up else 2) * 948 / 1000
-    return seconds_to_full_rate(lambda end: file.replace('duration = "60 s"', f'duration = "{end} s"'), 32, mbps, 0.25)
+    return seconds_to_full_rate(lambda end: handover(cc, up, end, params), 32, mbps, 0.25)
+
+
+def overflows(cc: str, params: dict | None = None) -> int:
+    """Returns how often the queue overflows from the start of the downward handover, at 30 s, to 60 s.
+
+    Drops closer together than a round trip through the full queue are one overflow.
+    """
+    rtt = 0.064 + 100 * 1000 * 8 / 2e6
+
+    def counted(run: rl.Run) -> int:
+        links = run.series("links")
+        rows = sorted(zip(links["time_ns"], links["link"], links["direction"], links["dropped_pkt"]))
+        count, dropped_before, dropped_at = 0, 0, -math.inf
+        for time_ns, link, direction, dropped in rows:
+            if (link, direction) != ("bottleneck", "forward") or dropped == dropped_before:
+                continue
+            dropped_before = dropped
+            if time_ns >= 30e9:
+                count += time_ns * 1e-9 - dropped_at > rtt
+                dropped_at = time_ns * 1e-9
+        return count
+
+    return run_all([handover(cc, False, 60, params)], counted, series=True)[0]
+
+
+# ---- A flow that joins others ----------------------------------------------------------------------------------------
+
+
+def delivered_until(run: rl.Run, times: list[float]) -> list[list[int]]:
+    """Returns the bytes that each flow has delivered until each of the times in s."""
+    series = run.series("flows")
+    now = dict.fromkeys((flow["name"] for flow in run.result["flows"]), 0)
+    made = []
+    for time_ns, flow, count in sorted(zip(series["time_ns"], series["flow"], series["delivered_bytes"])):
+        while len(made) < len(times) and time_ns > times[len(made)] * 1e9:
+            made.append(list(now.values()))
+        now[flow] = count
+    return made + [list(now.values())] * (len(times) - len(made))
+
+
+def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) -> list[float]:
+    """Returns the base RTTs from the start of a flow until it and the flows that fill the link are fair.
+
+    One value for each of `JOINS`, the starts. Fair means a Jain's index of 0.97 over 5 base RTTs, and on average over
+    the four next stretches of 5. The value is the end of the first stretch, or infinity after `LONGEST_WAIT`.
+    """
+    base = (rtt + SERIALIZATION) / 1e3
+
+    def waited(run: rl.Run) -> float:
+        join = run.result["flows"][-1]["start_s"]
+        counts = delivered_until(run, [join + base * k for k in range(LONGEST_WAIT + 21)])
+        shares = [jain([new - old for old, new in zip(*pair)]) for pair in zip(counts, counts[5:])]
+        for k in range(LONGEST_WAIT - 4):
+            if shares[k] >= 0.97 and statistics.fmean(shares[k + 5:k + 21:5]) >= 0.97:
+                return k + 5
+        return math.inf
+
+    others = [(cc, round(0.1 * i, 1)) for i in range(flows - 1)]
+    texts = [Link(rtt=rtt).scenario([*others, (cc, join)], round(join + base * (LONGEST_WAIT + 21), 3), 1, params)
+             for join in JOINS]
+    return run_all(texts, waited, series=True, sample="1 ms")
+
+
+# ---- Short queues ----------------------------------------------------------------------------------------------------
+
+
+def on_short_queue(place: str, cc: str, params: dict | None = None) -> tuple[float, float, float]:
+    """Returns the share of segments sent again, Jain's index, and the share of the limit of 10 Mbit/s."""
+    link, flows = SHORT_QUEUES[place]
+    text = link.scenario([(cc, round(0.1 * i, 1)) for i in range(flows)], 60, 1, params)
+    result = run_all([text])[0]
+    resent, sent = (sum(flow[key] for flow in result["flows"]) for key in ("retransmits", "segments"))
+    rates = [rate(result, i) for i in range(flows)]
+    return resent / sent, jain(rates), delivered(result) * 8e-6 / result["sim_s"] / (10 * PAYLOAD)
+
+
+# ---- A charging session beside a download ----------------------------------------------------------------------------
+
+
+def beside_session(cc: str | None, seeds: range, params: dict | None = None) -> tuple[float, float]:
+    """Returns the 99th percentile of the charging loop's response time in ms, and the rate of a download in Mbit/s.
+
+    Both are means over the seeds. Without an algorithm, the session is alone.
+    """
+    file = (ROOT / "scenarios" / "charging-firmware.toml").read_text()
+    # The download is the last table of the file.
+    download = f'cc = "{cc}"{own_keys(cc, params)}' if cc else 'bytes = "1 B"'
+    results = run_all(file.replace("seed = 1", f"seed = {seed}") + download for seed in seeds)
+    messages = [m for result in results for m in result["flows"][0]["session"]["messages"]]
+    loops = [m["latency_ms"]["p99"] for m in messages if m["message"] == "current_demand"]
+    return statistics.fmean(loops), statistics.fmean(rate(result, 1) for result in results)

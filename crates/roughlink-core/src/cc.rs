@@ -175,8 +175,8 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .defaults(wave::FR)
     .tcp(wave::FR_TCP),
     Algorithm::new::<sctp::SctpAlgorithm>("sctp", "SCTP's own: AIMD in bytes, up to a packet per SACK", "RFC 9260"),
-    Algorithm::new::<rough::Rough>("rough", "queueing delay as target, loss only with delay", "our own")
-        .tcp("max_rto = \"1 s\""),
+    Algorithm::new::<rough::Rough>("rough", "queueing delay as target, random loss ignored", "our own")
+        .tcp("max_rto = \"1 s\"\ndata_retries = 255"),
     Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, paused outside coverage", "AVOCA paper, section IV")
         .preset("ns3", avoca::NS3)
         .preset("ns2", avoca::NS2)

@@ -1,6 +1,6 @@
 //! Our own algorithm in a network: loss, fairness, outages, jitter. `validation/rough.py` measures its goals.
 
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{FlowResult, RunResult};
 use roughlink_core::net::{Network, RunOptions};
 
 /// Runs flows for 30 s over 10 Mbit/s, with further keys of the link.
@@ -72,6 +72,20 @@ fn outages_cost_little_more_than_their_duration() {
     }
 }
 
+/// With 15 retries, a largest RTO of a second would end a connection after 15 s.
+#[test]
+fn connections_survive_a_tunnel() {
+    let r = run(&["rough"], 22.0, 100, "timeline = [{ at = \"5 s\", for = \"20 s\", up = false }]");
+    assert!(!r.flows[0].failed && mbps(&r)[0] > 2.5, "{:?}", r.flows[0]);
+}
+
+/// A capacity that grows to ten times is used without a time-out or a loss as a sign.
+#[test]
+fn a_larger_capacity_is_found() {
+    let r = run(&["rough"], 40.0, 100, "timeline = [{ at = \"0 s\", for = \"10 s\", rate = \"1 Mbit/s\" }]");
+    assert!(mbps(&r)[0] > 0.85 * 9.65 * 20.0 / 30.0, "{:?}", mbps(&r));
+}
+
 /// Jitter of 20 ms must not look like a queue, whether it reorders or not.
 #[test]
 fn jitter_is_not_a_queue() {
@@ -81,10 +95,21 @@ fn jitter_is_not_a_queue() {
     }
 }
 
-/// A queue of four packets and four flows: the link stays full, although much is sent twice.
+/// Short queues and a policer show congestion by loss alone: the link stays full, although much is sent twice.
 #[test]
-fn tiny_queues_do_not_collapse() {
-    let r = run(&["rough"; 4], 6.0, 4, "");
-    assert!(mbps(&r).iter().sum::<f64>() > 0.8 * 9.65, "{:?}", mbps(&r));
-    assert!(r.flows.iter().map(|f| f.retransmits).sum::<u64>() < r.flows.iter().map(|f| f.segments).sum::<u64>() / 2);
+fn loss_without_delay_is_limited() {
+    let sent_again = |r: &RunResult| {
+        let [again, all] =
+            [|f: &FlowResult| f.retransmits, |f: &FlowResult| f.segments].map(|of| r.flows.iter().map(of).sum::<u64>());
+        again as f64 / all as f64
+    };
+    for (flows, ms, queue, keys, limit, most) in [
+        (4, 6.0, 4, "", 9.65, 0.4),
+        (1, 40.0, 2, "", 9.65, 0.3),
+        (1, 40.0, 100, "qdisc = { kind = \"police\", rate = \"4 Mbit/s\", burst = \"15 kB\" }", 3.86, 0.3),
+    ] {
+        let r = run(&vec!["rough"; flows], ms, queue, keys);
+        assert!(mbps(&r).iter().sum::<f64>() > 0.9 * limit, "{queue} {keys}: {:?}", mbps(&r));
+        assert!(sent_again(&r) < most, "{queue} {keys}: {}", sent_again(&r));
+    }
 }

@@ -1,15 +1,15 @@
 //! `rough`: our own algorithm for rough links, with loss that is not congestion, changing paths and outages. Delay
-//! controls the window, and losses count only where they come with delay. All arithmetic is in integers.
+//! controls the window. All arithmetic is in integers.
 //!
 //! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
-//!   2018). The window approaches `queue * RTT / (queueing delay)`. The velocity of the window doubles per round trip
-//!   once the direction has been the same for three. All flows of this kind at one bottleneck get the same rate.
+//!   2018). The window approaches `queue * RTT / (queueing delay)` by as many bytes per round trip. All flows of this
+//!   kind at one bottleneck get the same rate.
 //! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
-//!   or the delay is long.
+//!   or the delay is long. It begins again if the flow has had too little in the queue for `probe_rounds`.
 //! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
 //!   from the delay; otherwise a link with jitter would look like a full queue.
-//! - **Loss.** The flow learns the share of lost bytes per round while the delay is low, and while it is high. Only the
-//!   excess of the latter is congestion.
+//! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a policer
+//!   drops.
 //! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
 //!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries
 //!   whether delay controls the queue again.
@@ -20,16 +20,17 @@
 //! The window is used as it is in every state of loss recovery, and repairs are paced like new data.
 
 use super::bbr::carried;
-use super::cubic::{self, Cubic};
 use super::entry::BuildAlgorithm;
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample, Sent};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample};
 use crate::units::{Rate, Time};
+use curve::Curve;
 pub use params::Params;
 use round::Rounds;
 use std::cmp::Reverse;
 use train::Train;
 use window::SlidingMin;
 
+mod curve;
 mod params;
 mod round;
 #[cfg(test)]
@@ -62,61 +63,25 @@ pub struct Rough {
     standing: SlidingMin<Time>,
     /// Largest delivery rate of the last four round trips, bytes per second.
     rate: SlidingMin<Reverse<u64>>,
-    /// Largest delivery rate in the memory of RTTs.
-    most_rate: SlidingMin<Reverse<u64>>,
+    /// Last round in which the flow had enough in the queue.
+    queued_at: u64,
     /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
     rate_before: u64,
     grows: bool,
-    velocity: Course,
     /// Delay that is not caused by a queue.
     noise: Time,
-    /// Share of lost bytes in rounds of low and of high delay, in 1/1024.
-    loss_low: u64,
-    loss_high: u64,
+    /// Average share of lost bytes per round, in 1/1024.
+    loss: u64,
     /// Window while competing.
-    cubic: Cubic,
+    curve: Curve,
     /// Largest window since the phase began.
     peak: u64,
     /// Set while the flow tries whether delay controls the queue again.
     attempt: bool,
-    /// Set from a reduction of `cubic` to the end of recovery.
-    reduced: bool,
     delivered_at: Time,
     /// Window before the first of the time-outs since the last delivery.
     before_timeout: Option<u64>,
     train: Option<Train>,
-}
-
-/// Direction and velocity with which delay moves the window.
-#[derive(Clone, Copy, Debug)]
-struct Course {
-    up: bool,
-    /// Window at the start of the round.
-    start: u64,
-    /// Rounds in the same direction.
-    steady: u64,
-    /// Times the wanted bytes per round trip.
-    factor: u64,
-}
-
-impl Course {
-    const fn new(up: bool, cwnd: u64) -> Self {
-        Course { up, start: cwnd, steady: 0, factor: 1 }
-    }
-
-    /// Doubles the velocity from the third round in the same direction on.
-    fn on_round(&mut self, cwnd: u64, max_velocity: u64) {
-        let up = cwnd > self.start;
-        if up != self.up {
-            *self = Course::new(up, cwnd);
-            return;
-        }
-        self.steady += 1;
-        if self.steady >= 3 {
-            self.factor = (self.factor * 2).min(max_velocity);
-        }
-        self.start = cwnd;
-    }
 }
 
 impl BuildAlgorithm for Rough {
@@ -136,17 +101,14 @@ impl BuildAlgorithm for Rough {
             max_rtt: SlidingMin::new(Reverse(Time::ZERO)),
             standing: SlidingMin::new(Time::MAX),
             rate: SlidingMin::new(Reverse(0)),
-            most_rate: SlidingMin::new(Reverse(0)),
+            queued_at: 0,
             rate_before: 0,
             grows: true,
-            velocity: Course::new(true, flow.initial_window),
             noise: Time::ZERO,
-            loss_low: 0,
-            loss_high: 0,
-            cubic: cubic_at(flow, flow.initial_window),
+            loss: 0,
+            curve: Curve::new(flow.initial_window),
             peak: 0,
             attempt: false,
-            reduced: false,
             delivered_at: flow.now,
             before_timeout: None,
             train: None,
@@ -154,42 +116,35 @@ impl BuildAlgorithm for Rough {
     }
 }
 
-/// Returns CUBIC in congestion avoidance at `window`.
-fn cubic_at(flow: &Flow, window: u64) -> Cubic {
-    let start = Flow { initial_window: window, initial_ssthresh: window, ..flow.clone() };
-    Cubic::new(&cubic::Params::default(), &start)
-}
-
 impl CongestionControl for Rough {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        let Some(sample) = ack.rate else {
-            if self.phase == Phase::Compete {
-                self.cubic.on_ack(flow, ack);
-            }
-            return;
-        };
+        let Some(sample) = ack.rate else { return };
+        let mss = u64::from(flow.mss);
         if let Some(before) = self.before_timeout.take()
             && self.is_measured_anew(flow, before)
         {
             return;
         }
         self.delivered_at = flow.now;
-        let new_round = self.rounds.count(sample.losses, ack.delivered, sample.prior_delivered, flow.delivered);
-        if new_round {
-            self.learn(flow);
+        let loss = self.rounds.count(sample.losses, ack.delivered, sample.prior_delivered, flow.delivered);
+        if let Some(loss) = loss {
+            self.learn(flow, loss);
         }
+        let new_round = loss.is_some();
         self.measure(flow, ack, &sample);
         if self.min_rtt.get() == Time::MAX {
             self.cwnd += ack.delivered;
             return;
         }
         self.peak = self.peak.max(self.cwnd);
+        // An application that sends less than the window shows nothing about a larger one.
+        let credited = if sample.app_limited && !ack.may_grow { 0 } else { ack.delivered };
         match self.phase {
-            Phase::Startup => self.start_up(flow, ack, new_round),
-            Phase::Delay => self.follow_delay(flow, ack, new_round),
+            Phase::Startup => self.start_up(flow, ack, new_round, credited),
+            Phase::Delay => self.follow_delay(flow, ack, new_round, credited),
             Phase::Compete => {
-                self.cubic.on_ack(flow, ack);
-                self.cwnd = self.cubic.trace().cwnd;
+                self.curve.grow(flow.now, flow.srtt, mss, credited);
+                self.cwnd = self.curve.window;
                 if new_round && self.is_settled() && !self.is_filled(self.params.empty_percent) {
                     self.begin_delay();
                 }
@@ -198,40 +153,29 @@ impl CongestionControl for Rough {
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
         if cause.is_timeout() {
             if self.params.restart {
                 self.before_timeout.get_or_insert(self.cwnd);
             }
-            self.cwnd = u64::from(flow.mss);
-            self.cubic.on_congestion(flow, cause);
+            self.cwnd = mss;
+            self.curve.reduce(mss);
             return;
         }
         let (min, range) = self.range();
         let delay = self.rounds.recent_most().saturating_sub(min);
         if min < Time::MAX && self.phase == Phase::Compete && delay >= range * self.params.loss_percent / 100 {
-            self.cubic.on_congestion(flow, cause);
-            self.cwnd = self.cubic.trace().cwnd;
-            self.reduced = true;
+            self.curve.reduce(mss);
+            self.cwnd = self.curve.window;
             if self.params.attempt {
                 self.begin_delay();
                 self.attempt = true;
-                self.velocity.factor = self.params.attempt_velocity;
             }
         }
     }
 
-    fn on_recovered(&mut self, flow: &Flow) {
-        if std::mem::take(&mut self.reduced) {
-            self.cubic.on_recovered(flow);
-        }
-    }
-
     fn optional_events(&self) -> OptionalEvents {
-        OptionalEvents { sent: true, rate: true, ..OptionalEvents::ACKS }
-    }
-
-    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
-        self.cubic.on_sent(flow, sent);
+        OptionalEvents { rate: true, ..OptionalEvents::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -293,61 +237,48 @@ impl Rough {
         let memory = Time::from_millis(self.params.rtt_window_ms);
         let rtt = if sample.rtt.is_zero() { ack.rtt.unwrap_or_default() } else { sample.rtt };
         if !rtt.is_zero() {
-            self.rounds.add_rtt(rtt);
+            self.rounds.add_rtt(rtt, self.params.patience);
             self.min_rtt.update(flow.now, memory, rtt);
             self.max_rtt.update(flow.now, memory, Reverse(rtt));
             self.standing.update(flow.now, flow.srtt / 2, rtt);
         }
         if self.min_rtt.get() < Time::MAX && !sample.interval.is_zero() && sample.delivered > 0 {
             let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
-            self.most_rate.update(flow.now, memory, Reverse(rate));
             if !sample.app_limited || rate > self.rate.get().0 {
                 self.rate.update(flow.now, flow.srtt * 4, Reverse(rate));
             }
         }
     }
 
-    /// Learns from the round that ended: noise of the RTT, and loss that comes with delay.
-    fn learn(&mut self, flow: &Flow) {
+    /// Learns from the round that ended, in which the share `loss` of the bytes was lost, in 1/1024.
+    fn learn(&mut self, flow: &Flow, loss: u64) {
         let p = &self.params;
         let mss = u64::from(flow.mss);
-        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.most_rate.get().0.max(1));
-        let jump = self.rounds.jump;
+        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.rate.get().0.max(1));
+        let jump = self.rounds.mean_jump;
         self.noise = if jump > packets { jump * p.noise_percent / 100 } else { Time::ZERO };
 
-        let (min, range) = self.range();
-        let last = *self.rounds.last();
-        if min == Time::MAX || last.lost + last.delivered == 0 {
+        if self.min_rtt.get() == Time::MAX {
             return;
         }
-        let loss = last.lost * 1024 / (last.lost + last.delivered);
-        if self.phase == Phase::Startup && loss > MAX_STARTUP_LOSS {
-            self.cwnd = (self.cwnd / 2).max(4 * mss);
+        self.loss = (self.loss * 5 + loss) / 6;
+        let is_congestion = self.loss * 1000 > self.params.max_loss_permille * 1024;
+        if is_congestion {
+            self.loss = self.loss * 3 / 4;
+            self.cwnd = self.cwnd * 7 / 10;
+            self.curve.reduce(mss);
+        }
+        if self.phase == Phase::Startup && (is_congestion || loss > MAX_STARTUP_LOSS) {
+            self.cwnd /= 2;
             self.begin_delay();
         }
-        let delay = last.least.max(min) - min;
-        if delay * 2 <= range {
-            self.loss_low = (self.loss_low * 7 + loss) / 8;
-            self.loss_high = self.loss_high * 7 / 8;
-            return;
-        }
-        self.loss_high = (self.loss_high * 3 + loss) / 4;
-        if self.loss_high > self.loss_low + self.params.excess_permille * 1024 / 1000 {
-            self.loss_high /= 2;
-            self.cwnd = (self.cwnd * 7 / 10).max(2 * mss);
-            if self.phase == Phase::Startup {
-                self.begin_delay();
-            }
-            if self.phase == Phase::Compete || self.attempt {
-                self.cubic.on_congestion(flow, Congestion::Loss);
-            }
-        }
+        self.cwnd = self.cwnd.max(2 * mss);
     }
 
-    fn start_up(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
+    fn start_up(&mut self, flow: &Flow, ack: &Ack, new_round: bool, credited: u64) {
         let mss = u64::from(flow.mss);
         if new_round {
-            let most = self.most_rate.get().0;
+            let most = self.rate.get().0;
             (self.grows, self.rate_before) = (most * 4 >= self.rate_before * 5, most);
             self.train = self.train.map(|_| Train::default());
         }
@@ -369,27 +300,29 @@ impl Rough {
             self.cwnd = self.fitting_window(mss);
             self.begin_delay();
         } else {
-            self.cwnd += ack.delivered;
+            self.cwnd += credited;
         }
     }
 
-    fn follow_delay(&mut self, flow: &Flow, ack: &Ack, new_round: bool) {
+    fn follow_delay(&mut self, flow: &Flow, ack: &Ack, new_round: bool, credited: u64) {
         let mss = u64::from(flow.mss);
-        if new_round {
-            self.velocity.on_round(self.cwnd, self.params.max_velocity);
-        }
         let up = self.cwnd < self.target(mss).1;
-        if up != self.velocity.up && self.velocity.factor > 1 {
-            self.velocity = Course::new(up, self.cwnd);
-        }
-        // `velocity * wanted` per window, at most the bytes acknowledged.
-        let step = u128::from(self.velocity.factor) * u128::from(self.wanted(mss)) * u128::from(ack.delivered);
-        let step = (256 * step / u128::from(self.cwnd.max(1))).min(256 * u128::from(ack.delivered)) as i64;
+        // `wanted` per window, at most the bytes acknowledged.
+        let acked = if up { credited } else { ack.delivered };
+        let step = (256 * self.wanted(mss) * acked / self.cwnd.max(1)).min(256 * acked) as i64;
         self.fraction += if up { step } else { -step };
         self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
         self.fraction %= 256;
+        if !up {
+            self.queued_at = self.rounds.count;
+        }
+        let below = self.rounds.count - self.queued_at.max(self.since);
+        if new_round && below > self.params.probe_rounds && self.loss < MAX_PROBE_LOSS {
+            self.begin(Phase::Startup);
+            return;
+        }
         if self.attempt {
-            self.cubic.on_ack(flow, ack);
+            self.curve.grow(flow.now, flow.srtt, mss, credited);
         }
         if !(self.params.compete && new_round && self.is_settled()) {
             return;
@@ -399,14 +332,18 @@ impl Rough {
             return;
         }
         if !std::mem::take(&mut self.attempt) {
-            self.cubic = cubic_at(flow, self.peak.max(4 * mss));
+            self.curve = Curve::new(self.peak.max(4 * mss));
         }
-        (self.phase, self.since) = (Phase::Compete, self.rounds.count);
+        self.begin(Phase::Compete);
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        (self.phase, self.since) = (phase, self.rounds.count);
     }
 
     fn begin_delay(&mut self) {
-        (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
-        self.velocity = Course::new(false, self.cwnd);
+        self.begin(Phase::Delay);
+        self.peak = self.cwnd;
     }
 
     /// Returns true if the phase has lasted for the rounds by which others are judged.
@@ -417,7 +354,7 @@ impl Rough {
     /// Returns true if the queueing delay of the last rounds never fell to `percent` of its largest.
     fn is_filled(&self, percent: u64) -> bool {
         let min = self.min_rtt.get();
-        let (least, most) = self.rounds.extremes(self.params.patience as usize);
+        let (least, most) = (self.rounds.least.get(), self.rounds.largest.get().0);
         (least.max(min) - min) * 100 > most.saturating_sub(min) * percent
     }
 
@@ -444,6 +381,8 @@ impl Rough {
 
 /// Loss of a round that ends startup, in 1/1024.
 const MAX_STARTUP_LOSS: u64 = 256;
+/// Average loss from which startup does not begin again, in 1/1024.
+const MAX_PROBE_LOSS: u64 = 51;
 /// Segments of a train.
 const TRAIN: u64 = 10;
 /// Largest factor by which a train enlarges the window.

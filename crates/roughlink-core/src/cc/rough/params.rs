@@ -1,6 +1,5 @@
-//! The constants of the algorithm as parameters. The defaults are the result of `validation/rough_search.py`.
+//! The constants of the algorithm as parameters. `validation/rough_search.py` searches for better ones.
 
-use super::round::ROUNDS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,21 +11,21 @@ pub struct Params {
     pub queue_quarters: u64,
     /// Pacing rate over the window per round trip, percent; startup uses 200.
     pub pacing_percent: u64,
-    /// Largest number of times `queue_quarters` by which the window changes per round trip.
-    pub max_velocity: u64,
     /// Memory of the smallest and the largest RTT, ms.
     pub rtt_window_ms: u64,
     /// Share of the smallest RTT, percent: a larger queueing delay ends startup even if the rate still grows.
     pub startup_percent: u64,
-    /// Length, in packets at the largest rate, from which an increase between two RTT samples is noise of the path.
+    /// Length, in packets at the delivery rate, from which an increase between two RTT samples is noise of the path.
     pub jump_packets: u64,
     /// Delay that counts as noise, as a share of the average of the largest increases, percent; 0 = none.
     pub noise_percent: u64,
-    /// Loss at high delay minus loss at low delay that shows congestion, in thousandths; 1000 = never.
-    pub excess_permille: u64,
+    /// Average share of lost bytes above which losses are congestion, in thousandths; 1000 = never.
+    pub max_loss_permille: u64,
+    /// Rounds with too little in the queue after which startup begins again.
+    pub probe_rounds: u64,
     /// Compete with flows that fill the queue.
     pub compete: bool,
-    /// Rounds over which the flow judges whether others fill the queue, at most 8.
+    /// Rounds over which the flow judges whether others fill the queue.
     pub patience: u64,
     /// Smallest over largest queueing delay of these rounds, percent. Above it, others fill the queue.
     pub filled_percent: u64,
@@ -37,8 +36,6 @@ pub struct Params {
     pub loss_percent: u64,
     /// Leave competition for a try after each such loss.
     pub attempt: bool,
-    /// Velocity at the start of such a try.
-    pub attempt_velocity: u64,
     /// Return to the former window after a time-out, and begin again with a train after a longer silence.
     pub restart: bool,
     /// Silence, ms, beside two round trips, after which the path may be another one.
@@ -54,19 +51,18 @@ impl Default for Params {
         Params {
             queue_quarters: 9,
             pacing_percent: 110,
-            max_velocity: 32,
             rtt_window_ms: 10_000,
             startup_percent: 40,
             jump_packets: 3,
-            noise_percent: 90,
-            excess_permille: 110,
+            noise_percent: 100,
+            max_loss_permille: 150,
+            probe_rounds: 6,
             compete: true,
-            patience: 7,
-            filled_percent: 50,
+            patience: 10,
+            filled_percent: 45,
             empty_percent: 5,
             loss_percent: 70,
             attempt: true,
-            attempt_velocity: 4,
             restart: true,
             silence_ms: 600,
             train_segments: 7,
@@ -77,16 +73,13 @@ impl Default for Params {
 
 impl Params {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Params { queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments, .. } =
-            *self;
-        let at_least_one = [queue_quarters, pacing_percent, max_velocity, rtt_window_ms, patience, train_segments];
+        let Params { queue_quarters, pacing_percent, rtt_window_ms, patience, train_segments, .. } = *self;
+        let at_least_one = [queue_quarters, pacing_percent, rtt_window_ms, patience, train_segments];
         if at_least_one.contains(&0) || at_least_one.iter().any(|&x| x > MOST) {
             Err(format!(
-                "`queue_quarters`, `pacing_percent`, `max_velocity`, `rtt_window_ms`, `patience` and `train_segments` \
+                "`queue_quarters`, `pacing_percent`, `rtt_window_ms`, `patience` and `train_segments` \
                  must be between 1 and {MOST}"
             ))
-        } else if patience > ROUNDS as u64 {
-            Err(format!("`patience` must be at most {ROUNDS}"))
         } else if [self.startup_percent, self.jump_packets, self.noise_percent, self.silence_ms, self.train_percent]
             .iter()
             .any(|&x| x > MOST)

@@ -1,37 +1,26 @@
 //! Measurements per round trip. A round ends when data sent after its start is acknowledged.
 
+use super::window::SlidingMin;
 use crate::units::Time;
-
-/// Number of rounds remembered.
-pub(super) const ROUNDS: usize = 8;
-
-/// Measurements of a round.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    /// Smallest RTT; [`Time::MAX`] without samples.
-    pub(super) least: Time,
-    pub(super) most: Time,
-    /// Largest increase from one RTT sample to the next.
-    jump: Time,
-    pub(super) lost: u64,
-    pub(super) delivered: u64,
-}
-
-impl Round {
-    const NEW: Round = Round { least: Time::MAX, most: Time::ZERO, jump: Time::ZERO, lost: 0, delivered: 0 };
-}
+use std::cmp::Reverse;
 
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
     pub(super) count: u64,
     /// Bytes delivered at the start of the round.
     start: u64,
-    now: Round,
-    /// Newest first.
-    past: [Round; ROUNDS],
+    lost: u64,
+    delivered: u64,
     last_rtt: Time,
+    /// Largest increase from one RTT sample of the round to the next.
+    jump: Time,
     /// Average of the rounds' largest increases of the RTT.
-    pub(super) jump: Time,
+    pub(super) mean_jump: Time,
+    /// Largest RTT of this round and of the last.
+    most: [Time; 2],
+    /// Smallest and largest RTT of the last rounds.
+    pub(super) least: SlidingMin<Time>,
+    pub(super) largest: SlidingMin<Reverse<Time>>,
 }
 
 impl Rounds {
@@ -40,53 +29,48 @@ impl Rounds {
         Rounds {
             count,
             start: delivered,
-            now: Round::NEW,
-            past: [Round::NEW; ROUNDS],
+            lost: 0,
+            delivered: 0,
             last_rtt: Time::ZERO,
             jump: Time::ZERO,
+            mean_jump: Time::ZERO,
+            most: [Time::ZERO; 2],
+            least: SlidingMin::new(Time::MAX),
+            largest: SlidingMin::new(Reverse(Time::ZERO)),
         }
     }
 
-    /// Counts an acknowledgment of data that left after `prior_delivered` bytes had been delivered. Returns true if a
-    /// round ends.
-    pub(super) fn count(&mut self, lost: u64, newly: u64, prior_delivered: u64, delivered: u64) -> bool {
-        self.now.lost += lost;
-        self.now.delivered += newly;
+    /// Counts an acknowledgment of data that left after `prior_delivered` bytes had been delivered. Returns the share
+    /// of lost bytes, in 1/1024, if a round ends.
+    pub(super) fn count(&mut self, lost: u64, newly: u64, prior_delivered: u64, delivered: u64) -> Option<u64> {
+        self.lost += lost;
+        self.delivered += newly;
         if prior_delivered < self.start {
-            return false;
+            return None;
         }
+        let share = self.lost * 1024 / (self.lost + self.delivered).max(1);
+        (self.lost, self.delivered) = (0, 0);
         self.start = delivered;
         self.count += 1;
-        self.jump = (self.jump * 7 + self.now.jump) / 8;
-        self.past.rotate_right(1);
-        self.past[0] = std::mem::replace(&mut self.now, Round::NEW);
-        true
+        self.mean_jump = (self.mean_jump * 7 + self.jump) / 8;
+        self.jump = Time::ZERO;
+        self.most = [Time::ZERO, self.most[0]];
+        Some(share)
     }
 
-    pub(super) fn add_rtt(&mut self, rtt: Time) {
+    /// Adds an RTT sample. `memory` is the number of rounds that `least` and `largest` cover.
+    pub(super) fn add_rtt(&mut self, rtt: Time, memory: u64) {
         if !self.last_rtt.is_zero() {
-            self.now.jump = self.now.jump.max(rtt.saturating_sub(self.last_rtt));
+            self.jump = self.jump.max(rtt.saturating_sub(self.last_rtt));
         }
         self.last_rtt = rtt;
-        self.now.least = self.now.least.min(rtt);
-        self.now.most = self.now.most.max(rtt);
-    }
-
-    /// Returns the round that ended last.
-    pub(super) fn last(&self) -> &Round {
-        &self.past[0]
+        self.most[0] = self.most[0].max(rtt);
+        self.least.update(Time(self.count), Time(memory), rtt);
+        self.largest.update(Time(self.count), Time(memory), Reverse(rtt));
     }
 
     /// Returns the largest RTT of this round and the last.
     pub(super) fn recent_most(&self) -> Time {
-        self.now.most.max(self.past[0].most)
-    }
-
-    /// Returns the smallest and the largest RTT of the last `n` rounds, at most [`ROUNDS`].
-    pub(super) fn extremes(&self, n: usize) -> (Time, Time) {
-        let last = &self.past[..n];
-        let least = last.iter().map(|round| round.least).min().unwrap_or(Time::MAX);
-        let most = last.iter().map(|round| round.most).max().unwrap_or_default();
-        (least, most)
+        self.most[0].max(self.most[1])
     }
 }
