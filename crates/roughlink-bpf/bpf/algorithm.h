@@ -17,7 +17,8 @@
  * | started         CA_EVENT_TX_START: the first segment after an idle period   on_sent: tx_start
  * | undone          undo_cwnd: the last episode was spurious                    on_undo
  *
- * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery:
+ * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery.
+ * Instead of `sample` and `avoid` it has:
  *
  * | control         cong_control: each ACK                                      on_ack
  * | burst           min_tso_segs: segments per burst                            on_timer, least_burst

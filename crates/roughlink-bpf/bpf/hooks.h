@@ -138,24 +138,14 @@ int closed(u64 *ctx)
 	return 0;
 }
 
-SEC("struct_ops")
-int sampled(u64 *ctx)
+/* Fills in the bytes that an ACK acknowledges cumulatively, after hooks that were skipped before it. */
+INLINE void acknowledged(struct sock *sk, struct state *s, struct flow *f)
 {
-	struct sock *sk = (void *)ctx[0];
-	const struct ack_sample *a = (void *)ctx[1];
-	struct state *s = state_of(sk);
-	struct flow f = {};
+	struct common *c = COMMON(sk);
 
-	if (!s)
-		return 0; /* sample of the handshake, before `opened` */
-	look(&f, sk, COMMON(sk));
-	caught_up(sk, s, &f);
-	f.rtt_us = a->rtt_us;
-	f.acked = f.snd_una - COMMON(sk)->una;
-	COMMON(sk)->una = f.snd_una;
-	note(&f, SAMPLE, 2);
-	CALL(sample, s, &f);
-	return 0;
+	caught_up(sk, s, f);
+	f->acked = f->snd_una - c->una;
+	c->una = f->snd_una;
 }
 
 #ifdef PACED
@@ -172,6 +162,7 @@ int controlled(u64 *ctx)
 	if (!s)
 		return 0;
 	look(&f, sk, COMMON(sk));
+	acknowledged(sk, s, &f);
 	f.rtt_us = rs->rtt_us;
 	f.delivered = rs->acked_sacked * f.mss;
 	f.total_delivered = ((struct tcp_sock *)sk)->delivered;
@@ -201,6 +192,24 @@ int expanded(void *ctx __attribute__((unused)))
 }
 
 #else
+
+SEC("struct_ops")
+int sampled(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	const struct ack_sample *a = (void *)ctx[1];
+	struct state *s = state_of(sk);
+	struct flow f = {};
+
+	if (!s)
+		return 0; /* sample of the handshake, before `opened` */
+	look(&f, sk, COMMON(sk));
+	acknowledged(sk, s, &f);
+	f.rtt_us = a->rtt_us;
+	note(&f, SAMPLE, 2);
+	CALL(sample, s, &f);
+	return 0;
+}
 
 SEC("struct_ops")
 int avoided(u64 *ctx)
@@ -299,12 +308,12 @@ SEC(".struct_ops.link")
 struct tcp_congestion_ops entry = {
 	.init = (void *)opened,
 	.release = (void *)closed,
-	.pkts_acked = (void *)sampled,
 #ifdef PACED
 	.cong_control = (void *)controlled,
 	.min_tso_segs = (void *)at_once,
 	.sndbuf_expand = (void *)expanded,
 #else
+	.pkts_acked = (void *)sampled,
 	.cong_avoid = (void *)avoided,
 #endif
 	.ssthresh = (void *)reduced,

@@ -164,7 +164,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
             EventKind::Opened | EventKind::Started | EventKind::Undone => out.push(e),
             EventKind::Sample => ack = Some(EventRecord { kind: EventKind::Ack, segments: 0, may_grow: false, ..e }),
             EventKind::Ack => {
-                let (rtt_us, acked) = ack.take().map_or((-1, 0), |sample| (sample.rtt_us, sample.acked));
+                let (rtt_us, acked) = ack.take().map_or((e.rtt_us, e.acked), |sample| (sample.rtt_us, sample.acked));
                 out.push(EventRecord { rtt_us, acked, ..e });
             }
             EventKind::Congestion => episode = Some(e),
