@@ -21,10 +21,12 @@
  * Instead of `sample` and `avoid` it has:
  *
  * | control         cong_control: each ACK                                      on_ack
- * | burst           min_tso_segs: segments per burst                            on_timer, least_burst
  *
- * `control` and `changed` set f->pacing_rate. An algorithm whose state exceeds the 104 bytes that the kernel keeps per
- * connection defines STORED, and its state has no `common`.
+ * It sets f->pacing_rate there and in `changed`. BURST is the least number of segments in a burst (min_tso_segs).
+ * Without it the kernel's own applies, 2, at the cost of no program.
+ *
+ * An algorithm whose state exceeds the 104 bytes that the kernel keeps per connection defines STORED. Its state has no
+ * `common`.
  *
  * Windows are in segments, as in the kernel. Fractions are integers, scaled by the power of two that their name or a
  * comment gives.
@@ -270,7 +272,6 @@ struct algorithm {
 	void (*started)(struct state *, struct flow *);
 	void (*undone)(struct state *, struct flow *);
 	void (*control)(struct state *, struct flow *);
-	u32 (*burst)(void);
 };
 
 #define CALL(what, s, f)                         \

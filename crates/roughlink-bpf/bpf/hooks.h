@@ -178,11 +178,13 @@ int controlled(u64 *ctx)
 	return 0;
 }
 
+#ifdef BURST
 SEC("struct_ops")
 int at_once(void *ctx __attribute__((unused)))
 {
-	return algorithm.burst();
+	return BURST;
 }
+#endif
 
 /* Let the send buffer hold three windows, so that the application does not limit the sender. */
 SEC("struct_ops")
@@ -310,7 +312,9 @@ struct tcp_congestion_ops entry = {
 	.release = (void *)closed,
 #ifdef PACED
 	.cong_control = (void *)controlled,
+#ifdef BURST
 	.min_tso_segs = (void *)at_once,
+#endif
 	.sndbuf_expand = (void *)expanded,
 #else
 	.pkts_acked = (void *)sampled,

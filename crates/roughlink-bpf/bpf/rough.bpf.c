@@ -506,14 +506,8 @@ INLINE void changed(struct state *s, struct flow *f)
 	permit(s, f);
 }
 
-/* The least with which a receiver that delays its ACKs acknowledges each burst; TCP's own minimum, as in simulation. */
-INLINE u32 burst(void)
-{
-	return 2;
-}
-
 static const struct algorithm algorithm = {
-	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh, .burst = burst,
+	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh,
 };
 
 #define PACED

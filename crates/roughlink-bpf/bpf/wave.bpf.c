@@ -163,8 +163,9 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 }
 
 static const struct algorithm algorithm = {
-	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh, .burst = burst,
+	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh,
 };
 
 #define PACED
+#define BURST burst()
 #include "hooks.h"
