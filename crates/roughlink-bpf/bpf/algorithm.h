@@ -17,10 +17,16 @@
  * | started         CA_EVENT_TX_START: the first segment after an idle period   on_sent: tx_start
  * | undone          undo_cwnd: the last episode was spurious                    on_undo
  *
- * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery:
+ * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery.
+ * Instead of `sample` and `avoid` it has:
  *
  * | control         cong_control: each ACK                                      on_ack
- * | burst           min_tso_segs: segments per burst                            on_timer
+ *
+ * It sets f->pacing_rate there and in `changed`. BURST is the least number of segments in a burst (min_tso_segs).
+ * Without it the kernel's own applies, 2, at the cost of no program.
+ *
+ * An algorithm whose state exceeds the 104 bytes that the kernel keeps per connection defines STORED. Its state has no
+ * `common`.
  *
  * Windows are in segments, as in the kernel. Fractions are integers, scaled by the power of two that their name or a
  * comment gives.
@@ -62,10 +68,16 @@ struct flow {
 	u8 may_grow; /* the window limited the sender */
 	u16 family, local_port, remote_port; /* set only in OPENED events, like `remote` */
 	u32 remote[4]; /* peer address, IPv4 in the first word */
-	u32 delivered; /* bytes newly acknowledged or SACKed by this ACK, for paced algorithms */
-	u32 interval_us; /* between bursts, for algorithms that send bursts */
+	/* For paced algorithms, from here on. The kernel counts segments in its samples of the delivery rate. */
+	u32 delivered; /* bytes newly acknowledged or SACKed by this ACK */
+	u32 total_delivered; /* segments delivered so far */
+	u64 pacing_rate; /* bytes per second, set by the algorithm; ~0 = unlimited */
+	s32 sampled; /* segments delivered since the newest segment that this ACK delivers was sent; -1 = no sample */
+	u32 interval_us; /* in which these were delivered; 0 = unknown */
+	u32 losses; /* segments that this ACK showed to be lost */
+	u32 app_limited; /* the sender had no more data when that segment was sent */
 };
-_Static_assert(sizeof(struct flow) == 96, "as in event.rs");
+_Static_assert(sizeof(struct flow) == 120, "as in event.rs");
 
 enum kind { OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE };
 
@@ -160,7 +172,10 @@ INLINE void reno(struct flow *f, u32 *count)
 
 /* --- Between the kernel and the algorithm --- */
 
-/* First member of the algorithm's state, within the 104 bytes that the kernel keeps per connection. */
+/*
+ * Within the 104 bytes that the kernel keeps per connection: first member of the algorithm's state, or with STORED
+ * beside it.
+ */
 struct common {
 	u32 connection;
 	u32 una;
@@ -243,7 +258,7 @@ INLINE void note(struct flow *f, u32 kind, u32 level)
 	record(f);
 }
 
-#define STATE(sk) ((struct state *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
+#define COMMON(sk) ((struct common *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
 
 /* Functions of an algorithm, as .begin = begin. Hooks without a function do nothing. */
 struct state;
@@ -257,7 +272,6 @@ struct algorithm {
 	void (*started)(struct state *, struct flow *);
 	void (*undone)(struct state *, struct flow *);
 	void (*control)(struct state *, struct flow *);
-	u32 (*burst)(void);
 };
 
 #define CALL(what, s, f)                         \

@@ -89,8 +89,9 @@ int look_again(struct bpf_iter__tcp *ctx)
 	char name[16], other[16] = "reno";
 	int one = 1, nodelay = 0;
 	struct tcp_sock *tp = ours(ctx->sk_common);
+	struct state *s = tp ? state_of((void *)tp) : (void *)0;
 
-	if (!tp || STATE(tp)->coverage == coverage) /* a second notice does not restart a connection */
+	if (!s || s->coverage == coverage) /* a second notice does not restart a connection */
 		return 0;
 	for (int i = 0; i < 16; i++)
 		name[i] = own_name[i];

@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Programs of an algorithm that has defined `struct state`, with `common` as its first member, and `algorithm`. */
+/* Programs of an algorithm that has defined `struct state` and `algorithm`. */
 #include "algorithm.h"
 
+#ifdef STORED
+/* State of each connection, which the kernel frees with the socket. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_SK_STORAGE);
+	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
+	int *key;
+	struct state *value;
+} states SEC(".maps");
+
+INLINE void *stored(struct sock *sk, u64 flags)
+{
+	return bpf_sk_storage_get(&states, sk, (void *)0, flags);
+}
+#else
 _Static_assert(sizeof(struct state) <= 104, "the kernel keeps 104 bytes per connection");
+#define stored(sk, flags) ((void *)COMMON(sk))
+#endif
 
 char _license[] SEC("license") = "GPL";
+
+/* Returns the state of an established connection, else NULL. */
+INLINE struct state *state_of(struct sock *sk)
+{
+	return COMMON(sk)->connection ? stored(sk, 0) : (void *)0;
+}
 
 #ifdef PACED
 #define SK_PACING_NEEDED 1
 
-/*
- * Sets the pacing rate to a burst per interval, at most SO_MAX_PACING_RATE, in bytes per second. Without fq, TCP's own
- * timer paces.
- */
+/* Sets the pacing rate, at most SO_MAX_PACING_RATE. Without fq, TCP's own timer paces. */
 INLINE void pace(struct sock *sk, const struct flow *f)
 {
-	u64 rate = (u64)algorithm.burst() * f->mss * 1000000 / most(f->interval_us, 1);
+	u64 rate = f->pacing_rate;
 
 	if (rate > sk->sk_max_pacing_rate)
 		rate = sk->sk_max_pacing_rate;
@@ -24,8 +43,12 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 	if (rate != sk->sk_pacing_rate)
 		sk->sk_pacing_rate = rate;
 }
+
+/* Window after an undone reduction: `control` alone sets it. */
+#define undone_window(f) ((f)->cwnd)
 #else
 #define pace(sk, f)
+#define undone_window(f) most((f)->cwnd, (f)->prior_cwnd)
 #endif
 
 #define INFINITE 0x7fffffff /* TCP_INFINITE_SSTHRESH */
@@ -39,11 +62,12 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 {
 	struct tcp_sock *tp = (void *)sk;
+	struct common *c = COMMON(sk);
 	u32 cwnd = f->cwnd, want;
 
-	if (f->state == s->common.state)
+	if (f->state == c->state)
 		return;
-	s->common.state = f->state;
+	c->state = f->state;
 	if (f->state < TCP_CA_CWR)
 		return;
 	__sync_fetch_and_add(&counters.not_asked, 1);
@@ -74,13 +98,16 @@ SEC("struct_ops")
 int opened(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = stored(sk, BPF_SK_STORAGE_GET_F_CREATE);
+	struct common *c = COMMON(sk);
 	struct flow f = {};
 
-	s->common.connection = __sync_fetch_and_add(&counters.opened, 1) + 1;
-	s->common.una = ((struct tcp_sock *)sk)->snd_una;
-	look(&f, sk, &s->common);
-	s->common.state = f.state;
+	if (!s)
+		return 0; /* no memory: the connection keeps its initial window */
+	c->connection = __sync_fetch_and_add(&counters.opened, 1) + 1;
+	c->una = ((struct tcp_sock *)sk)->snd_una;
+	look(&f, sk, c);
+	c->state = f.state;
 	address(&f, &sk->__sk_common);
 	note(&f, OPENED, 1);
 	CALL(begin, s, &f);
@@ -95,9 +122,9 @@ int closed(u64 *ctx)
 	struct sock *sk = (void *)ctx[0];
 	struct flow f = {};
 
-	if (!STATE(sk)->common.connection)
+	if (!COMMON(sk)->connection)
 		return 0; /* never established */
-	look(&f, sk, &STATE(sk)->common);
+	look(&f, sk, COMMON(sk));
 	__sync_fetch_and_add(&counters.closed, 1);
 	note(&f, CLOSED, 1);
 #ifdef PACED
@@ -105,27 +132,20 @@ int closed(u64 *ctx)
 	f.cwnd = most(f.in_flight, 10);
 	write_back(sk, &f);
 #endif
+#ifdef STORED
+	bpf_sk_storage_delete(&states, sk);
+#endif
 	return 0;
 }
 
-SEC("struct_ops")
-int sampled(u64 *ctx)
+/* Fills in the bytes that an ACK acknowledges cumulatively, after hooks that were skipped before it. */
+INLINE void acknowledged(struct sock *sk, struct state *s, struct flow *f)
 {
-	struct sock *sk = (void *)ctx[0];
-	const struct ack_sample *a = (void *)ctx[1];
-	struct state *s = STATE(sk);
-	struct flow f = {};
+	struct common *c = COMMON(sk);
 
-	if (!s->common.connection)
-		return 0; /* sample of the handshake, before `opened` */
-	look(&f, sk, &s->common);
-	caught_up(sk, s, &f);
-	f.rtt_us = a->rtt_us;
-	f.acked = f.snd_una - s->common.una;
-	s->common.una = f.snd_una;
-	note(&f, SAMPLE, 2);
-	CALL(sample, s, &f);
-	return 0;
+	caught_up(sk, s, f);
+	f->acked = f->snd_una - c->una;
+	c->una = f->snd_una;
 }
 
 #ifdef PACED
@@ -136,14 +156,21 @@ int controlled(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	const struct rate_sample *rs = (void *)ctx[3];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	struct flow f = {};
 
-	if (!s->common.connection)
+	if (!s)
 		return 0;
-	look(&f, sk, &s->common);
+	look(&f, sk, COMMON(sk));
+	acknowledged(sk, s, &f);
 	f.rtt_us = rs->rtt_us;
 	f.delivered = rs->acked_sacked * f.mss;
+	f.total_delivered = ((struct tcp_sock *)sk)->delivered;
+	f.sampled = rs->delivered;
+	f.interval_us = rs->interval_us > 0 ? rs->interval_us : 0;
+	f.losses = rs->losses;
+	f.app_limited = rs->is_app_limited;
+	f.may_grow = window_is_the_limit((void *)sk);
 	note(&f, ACK, 2);
 	algorithm.control(s, &f);
 	write_back(sk, &f);
@@ -151,11 +178,13 @@ int controlled(u64 *ctx)
 	return 0;
 }
 
+#ifdef BURST
 SEC("struct_ops")
 int at_once(void *ctx __attribute__((unused)))
 {
-	return algorithm.burst();
+	return BURST;
 }
+#endif
 
 /* Let the send buffer hold three windows, so that the application does not limit the sender. */
 SEC("struct_ops")
@@ -167,13 +196,33 @@ int expanded(void *ctx __attribute__((unused)))
 #else
 
 SEC("struct_ops")
+int sampled(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	const struct ack_sample *a = (void *)ctx[1];
+	struct state *s = state_of(sk);
+	struct flow f = {};
+
+	if (!s)
+		return 0; /* sample of the handshake, before `opened` */
+	look(&f, sk, COMMON(sk));
+	acknowledged(sk, s, &f);
+	f.rtt_us = a->rtt_us;
+	note(&f, SAMPLE, 2);
+	CALL(sample, s, &f);
+	return 0;
+}
+
+SEC("struct_ops")
 int avoided(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	struct flow f = {};
 
-	look(&f, sk, &s->common);
+	if (!s)
+		return 0;
+	look(&f, sk, COMMON(sk));
 	f.segments = ctx[2];
 	f.may_grow = window_is_the_limit((void *)sk);
 	note(&f, ACK, 2);
@@ -188,11 +237,11 @@ SEC("struct_ops")
 int reduced(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	struct flow f = {};
 
-	look(&f, sk, &s->common);
-	if (!s->common.connection)
+	look(&f, sk, COMMON(sk));
+	if (!s)
 		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel undoes this reduction at the first ACK */
 	__sync_fetch_and_add(&counters.congestions, 1);
 	note(&f, CONGESTION, 1);
@@ -203,13 +252,13 @@ SEC("struct_ops")
 int changed_state(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	struct flow f = {};
 
-	if (!s->common.connection)
+	if (!s)
 		return 0;
-	look(&f, sk, &s->common);
-	s->common.state = f.state = ctx[1];
+	look(&f, sk, COMMON(sk));
+	COMMON(sk)->state = f.state = ctx[1];
 	if (f.state == TCP_CA_Loss)
 		__sync_fetch_and_add(&counters.timeouts, 1);
 	note(&f, STATE, 1);
@@ -223,13 +272,13 @@ SEC("struct_ops")
 int happened(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	u32 event = ctx[1];
 	struct flow f = {};
 
-	if (!s->common.connection || (event != CA_EVENT_TX_START && event != CA_EVENT_COMPLETE_CWR))
+	if (!s || (event != CA_EVENT_TX_START && event != CA_EVENT_COMPLETE_CWR))
 		return 0;
-	look(&f, sk, &s->common);
+	look(&f, sk, COMMON(sk));
 	if (event == CA_EVENT_TX_START) {
 		note(&f, STARTED, 2);
 		CALL(started, s, &f);
@@ -245,26 +294,30 @@ SEC("struct_ops")
 int undone(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
-	struct state *s = STATE(sk);
+	struct state *s = state_of(sk);
 	struct flow f = {};
 
-	look(&f, sk, &s->common);
+	look(&f, sk, COMMON(sk));
 	__sync_fetch_and_add(&counters.undone, 1);
 	note(&f, UNDONE, 1);
+	if (!s)
+		return most(f.cwnd, f.prior_cwnd); /* a lost SYN */
 	CALL(undone, s, &f);
-	return most(f.cwnd, f.prior_cwnd);
+	return undone_window(&f);
 }
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops entry = {
 	.init = (void *)opened,
 	.release = (void *)closed,
-	.pkts_acked = (void *)sampled,
 #ifdef PACED
 	.cong_control = (void *)controlled,
+#ifdef BURST
 	.min_tso_segs = (void *)at_once,
+#endif
 	.sndbuf_expand = (void *)expanded,
 #else
+	.pkts_acked = (void *)sampled,
 	.cong_avoid = (void *)avoided,
 #endif
 	.ssthresh = (void *)reduced,
@@ -293,7 +346,7 @@ INLINE struct tcp_sock *ours(struct sock_common *sk)
 	for (int i = 0; i < 16; i++)
 		if (ops->name[i] != own_name[i])
 			return (void *)0;
-	return STATE(tp)->common.connection ? tp : (void *)0;
+	return COMMON(tp)->connection ? tp : (void *)0;
 }
 
 /* Iterator that returns a record per connection of the reader's namespace. */
@@ -305,7 +358,7 @@ int connections(struct bpf_iter__tcp *ctx)
 
 	if (!tp)
 		return 0;
-	look(&f, (void *)tp, &STATE(tp)->common);
+	look(&f, (void *)tp, COMMON(tp));
 	address(&f, (void *)tp);
 	bpf_seq_write(ctx->meta->seq, &f, sizeof f);
 	return 0;
@@ -377,7 +430,7 @@ int replay(struct flow *e)
 		break;
 	case UNDONE:
 		CALL(undone, s, &f);
-		f.cwnd = most(f.cwnd, f.prior_cwnd);
+		f.cwnd = undone_window(&f);
 		f.ssthresh = most(f.ssthresh, f.prior_ssthresh);
 		break;
 	case STARTED:
@@ -388,6 +441,6 @@ int replay(struct flow *e)
 	replay_flow = f;
 	e->cwnd = f.cwnd;
 	e->ssthresh = f.ssthresh;
-	e->interval_us = f.interval_us;
+	e->pacing_rate = f.pacing_rate;
 	return 0;
 }

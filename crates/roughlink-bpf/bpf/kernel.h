@@ -53,6 +53,7 @@ struct tcp_sock {
 	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
 	u32 snd_una, snd_nxt;
 	u32 srtt_us; /* eight times the smoothed RTT */
+	u32 delivered; /* segments */
 	u64 tcp_mstamp; /* us */
 	u8 is_cwnd_limited : 1;
 } RELOCATED;
@@ -65,7 +66,9 @@ struct ack_sample {
 struct rate_sample {
 	s32 delivered;
 	long interval_us, rtt_us;
+	int losses;
 	u32 acked_sacked;
+	bool is_app_limited;
 } RELOCATED;
 
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS };
@@ -110,8 +113,12 @@ struct bpf_iter__tcp {
 
 /* Definition of maps through BTF: a pointer encodes a type, and the length of an array encodes a number. */
 #define MAP_NUMBER(name, n) int(*name)[n]
-enum bpf_map_type { BPF_MAP_TYPE_RINGBUF = 27 };
+enum bpf_map_type { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_MAP_TYPE_RINGBUF = 27 };
+#define BPF_F_NO_PREALLOC 1
+#define BPF_SK_STORAGE_GET_F_CREATE 1
 
+static void *(*const bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
+static long (*const bpf_sk_storage_delete)(void *map, void *sk) = (void *)108;
 static void *(*const bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static long (*const bpf_seq_write)(void *seq, const void *data, u32 len) = (void *)127;

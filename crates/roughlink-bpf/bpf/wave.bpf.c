@@ -45,7 +45,7 @@ INLINE u32 burst(void)
 
 INLINE void open_up(struct state *s, struct flow *f)
 {
-	f->interval_us = s->interval;
+	f->pacing_rate = (u64)burst() * f->mss * 1000000 / most(s->interval, 1);
 	f->cwnd = least(OPEN_WINDOW, 0x7fffffffu / 3 / IN_MEMORY(f->mss));
 	f->ssthresh = ~0u;
 }
@@ -163,8 +163,9 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 }
 
 static const struct algorithm algorithm = {
-	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh, .burst = burst,
+	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh,
 };
 
 #define PACED
+#define BURST burst()
 #include "hooks.h"

@@ -28,6 +28,7 @@ pub const ENTRIES: &[CatalogueEntry] = &[
     entry("vegas", "vegas"),
     entry("htcp", "htcp"),
     entry("yeah", "yeah"),
+    entry("rough", "rough"),
 ];
 
 /// Longest name that the kernel accepts, bytes (TCP_CA_NAME_MAX without the terminating zero).

@@ -24,7 +24,8 @@ pub fn needs() -> Vec<Need> {
     need("kernel", read("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string()), None);
     match CongestionOps::running() {
         Ok(found) => {
-            let fix = "use Linux 6.10 to 7.0 for `wave`; the other algorithms do not depend on this interface";
+            let fix =
+                "use Linux 6.10 to 7.0 for `wave` and `rough`; the other algorithms do not depend on this interface";
             need("types", found.to_string(), (!found.paces()).then_some(fix));
         }
         Err(e) => {

@@ -43,7 +43,7 @@ const KINDS: [EventKind; 11] = [
 ];
 
 /// Bytes of a record.
-pub const SIZE: usize = 96;
+pub const SIZE: usize = 120;
 
 /// One record. Windows are in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +86,20 @@ pub struct EventRecord {
     pub remote_port: u16,
     /// Remote address in network order, IPv4 in the first four bytes.
     pub remote: [u8; 16],
-    /// Bytes newly acknowledged or SACKed by the ACK, for algorithms that pace.
+    /// Bytes newly acknowledged or SACKed by the ACK. This field and the next six are for algorithms that pace.
     pub delivered: u32,
-    /// Interval between bursts, microseconds, of an algorithm that has them.
+    /// Segments delivered so far.
+    pub total_delivered: u32,
+    /// Pacing rate after the event, bytes per second; `u64::MAX` = unlimited.
+    pub pacing_rate: u64,
+    /// Segments delivered since the newest segment that the ACK delivers was sent; negative = no sample.
+    pub sampled: i32,
+    /// Time in which these were delivered, microseconds; 0 = unknown.
     pub interval_us: u32,
+    /// Segments that the ACK showed to be lost.
+    pub losses: u32,
+    /// The sender had no more data when that segment was sent.
+    pub app_limited: bool,
 }
 
 impl EventRecord {
@@ -97,17 +107,18 @@ impl EventRecord {
     pub fn new(kind: EventKind) -> Self {
         let mut e = EventRecord::decode(&[&[0; 8][..], &1u32.to_le_bytes(), &[0; SIZE - 12]].concat()).expect("a kind");
         e.kind = kind;
-        e.rtt_us = -1;
+        (e.rtt_us, e.sampled) = (-1, -1);
         e
     }
 
     /// Decodes a record. Returns `None` if the bytes are not a record.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; SIZE] = bytes.try_into().ok()?;
+        let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
         Some(EventRecord {
-            now_us: u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")),
+            now_us: u64_at(0),
             kind: *KINDS.get((u32_at(8) as usize).checked_sub(1)?)?,
             connection: u32_at(12),
             mss: u32_at(16),
@@ -127,7 +138,12 @@ impl EventRecord {
             remote_port: u16_at(70),
             remote: bytes[72..88].try_into().expect("sixteen bytes"),
             delivered: u32_at(88),
-            interval_us: u32_at(92),
+            total_delivered: u32_at(92),
+            pacing_rate: u64_at(96),
+            sampled: u32_at(104).cast_signed(),
+            interval_us: u32_at(108),
+            losses: u32_at(112),
+            app_limited: u32_at(116) != 0,
         })
     }
 
@@ -136,6 +152,7 @@ impl EventRecord {
         let mut out = [0; SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.now_us.to_ne_bytes());
+        put(96, &self.pacing_rate.to_ne_bytes());
         put(64, &[self.state, u8::from(self.may_grow)]);
         for (at, value) in [
             (8, self.kind as u32),
@@ -151,7 +168,11 @@ impl EventRecord {
             (56, self.acked),
             (60, self.segments),
             (88, self.delivered),
-            (92, self.interval_us),
+            (92, self.total_delivered),
+            (104, self.sampled.cast_unsigned()),
+            (108, self.interval_us),
+            (112, self.losses),
+            (116, u32::from(self.app_limited)),
         ] {
             put(at, &value.to_ne_bytes());
         }
@@ -176,6 +197,8 @@ mod tests {
                 remote: [3; 16],
                 may_grow: true,
                 now_us: 1 << 40,
+                pacing_rate: u64::MAX - 3,
+                app_limited: true,
                 ..EventRecord::new(kind)
             };
             assert_eq!(kind as usize, i + 1);

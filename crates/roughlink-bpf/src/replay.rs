@@ -5,7 +5,7 @@ use crate::error::KernelError;
 use crate::event::{EventKind, EventRecord};
 use crate::load::LoadRequest;
 use libbpf_rs::{Object, ProgramInput};
-use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Sent};
+use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, RateSample, Sent};
 use roughlink_core::units::Time;
 
 /// Window and slow-start threshold after an event, segments.
@@ -40,19 +40,15 @@ impl InKernel {
     /// # Errors
     /// Returns an error if the kernel does not run the program.
     pub fn take(&mut self, event: &EventRecord) -> Result<Windows, KernelError> {
-        let after = self.play(event)?;
-        Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
+        Ok(self.play(event)?.windows())
     }
 
-    /// Processes an event and returns the interval between bursts after it, in microseconds.
+    /// Processes an event and returns it with the windows and the pacing rate after it. The rate is that of `event` if
+    /// the algorithm does not pace.
     ///
     /// # Errors
     /// Returns the errors of [`InKernel::take`].
-    pub fn pace(&mut self, event: &EventRecord) -> Result<u32, KernelError> {
-        Ok(self.play(event)?.interval_us)
-    }
-
-    fn play(&mut self, event: &EventRecord) -> Result<EventRecord, KernelError> {
+    pub fn play(&mut self, event: &EventRecord) -> Result<EventRecord, KernelError> {
         let mut bytes = event.encode();
         let program = self.0.progs_mut().find(|p| p.name() == "replay").expect("hooks.h has it");
         let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
@@ -94,6 +90,10 @@ impl InRust {
                 let delivered = u64::from(event.segments) * mss;
                 let mut ack = Ack::new(u64::from(event.acked), delivered, event.segments);
                 ack.rtt = u64::try_from(event.rtt_us).ok().map(Time::from_micros);
+                ack.rate = rate_sample(event);
+                if let Some(rate) = ack.rate {
+                    ack.delivered = rate.acked_sacked;
+                }
                 ack.may_grow = event.may_grow;
                 (ack.prior_una, ack.prior_in_flight) = (prior_una, flow.in_flight);
                 self.cc.on_ack(flow, &ack);
@@ -110,8 +110,43 @@ impl InRust {
             EventKind::Opened | EventKind::State | EventKind::Closed | EventKind::Sample => {}
         }
         let trace = self.cc.trace();
-        (trace.cwnd / mss, if trace.ssthresh == u64::MAX { u64::MAX } else { trace.ssthresh / mss })
+        let cwnd = match self.cc.permit(flow) {
+            Permit::Send { window, .. } => window,
+            _ => trace.cwnd,
+        };
+        (cwnd / mss, if trace.ssthresh == u64::MAX { u64::MAX } else { trace.ssthresh / mss })
     }
+
+    /// Returns the pacing rate, bytes per second; `u64::MAX` = unlimited.
+    pub fn pacing_rate(&self) -> u64 {
+        match self.cc.permit(&self.flow) {
+            Permit::Send { rate: Some(rate), .. } => rate.bytes_per_sec(),
+            _ => u64::MAX,
+        }
+    }
+}
+
+impl EventRecord {
+    /// Returns both windows.
+    pub fn windows(&self) -> Windows {
+        (u64::from(self.cwnd), threshold(self.ssthresh))
+    }
+}
+
+/// Returns the sample of an ACK's delivery rate as the program gets it: in whole segments and microseconds.
+fn rate_sample(event: &EventRecord) -> Option<RateSample> {
+    let bytes = |segments: u32| u64::from(segments) * u64::from(event.mss);
+    let sampled = u32::try_from(event.sampled).ok()?;
+    Some(RateSample {
+        delivered: bytes(sampled),
+        prior_delivered: bytes(event.total_delivered.saturating_sub(sampled)),
+        interval: Time::from_micros(u64::from(event.interval_us)),
+        rtt: Time::from_micros(u64::try_from(event.rtt_us).unwrap_or(0)),
+        losses: bytes(event.losses),
+        acked_sacked: u64::from(event.delivered),
+        app_limited: event.app_limited,
+        ..RateSample::default()
+    })
 }
 
 /// Converts the events that the kernel's program recorded of one connection into a replay. As in Rust, one event has
@@ -129,7 +164,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
             EventKind::Opened | EventKind::Started | EventKind::Undone => out.push(e),
             EventKind::Sample => ack = Some(EventRecord { kind: EventKind::Ack, segments: 0, may_grow: false, ..e }),
             EventKind::Ack => {
-                let (rtt_us, acked) = ack.take().map_or((-1, 0), |sample| (sample.rtt_us, sample.acked));
+                let (rtt_us, acked) = ack.take().map_or((e.rtt_us, e.acked), |sample| (sample.rtt_us, sample.acked));
                 out.push(EventRecord { rtt_us, acked, ..e });
             }
             EventKind::Congestion => episode = Some(e),
@@ -185,6 +220,7 @@ fn update(flow: &mut Flow, event: &EventRecord) {
     flow.snd_una = on(flow.snd_una, event.snd_una);
     flow.snd_nxt = flow.snd_una + u64::from(event.snd_nxt.wrapping_sub(event.snd_una));
     flow.outstanding = flow.snd_nxt - flow.snd_una;
+    flow.delivered = u64::from(event.total_delivered) * mss;
     flow.srtt = Time::from_micros(u64::from(event.srtt_us));
     if let Ok(rtt) = u64::try_from(event.rtt_us) {
         flow.latest_rtt = Time::from_micros(rtt);

@@ -95,6 +95,7 @@ const EXACT: &[&str] = &[
     "westwood",
     "htcp",
     "avoca",
+    "rough",
 ];
 
 /// Parameters far from the defaults, with shorter streams.
@@ -129,6 +130,10 @@ const VARIANTS: &[(&str, &str)] = &[
     ),
     ("htcp", "rtt_scaling = false\nbandwidth_switch = false\nadaptive_above_ms = 1"),
     ("htcp", "beta_min = 0.000001\nbeta_max = 0.9999999999\nthroughput_ratio = 0.0"),
+    ("rough", "queue_quarters = 1\njump_packets = 1\npatience = 1\nprobe_rounds = 1\nsilence_ms = 0"),
+    ("rough", "queue_quarters = 4000\npacing_percent = 1000\nrtt_window_ms = 1\nstartup_percent = 1000000"),
+    ("rough", "max_loss_permille = 1\nfilled_percent = 1\nempty_percent = 0\nloss_percent = 0\nattempt = false"),
+    ("rough", "compete = false\nrestart = false\nnoise_percent = 0\ntrain_segments = 1\ntrain_percent = 1000"),
     ("htcp", "delta_l_ms = 4000000000\nrtt_step_ms = 4000000000"),
 ];
 
@@ -245,11 +250,17 @@ fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
         if event.kind == EventKind::Opened {
             rust = Some(InRust::new(request, event).expect("the parameters are valid"));
         }
-        let there = kernel.take(event).expect("it runs");
-        let here = rust.as_mut().expect("the stream begins with a connection").take(event);
-        if here != there {
+        let after = kernel.play(event).expect("it runs");
+        let rust = rust.as_mut().expect("the stream begins with a connection");
+        let (there, here) = (after.windows(), rust.take(event));
+        let same_rate = after.pacing_rate == 0 || after.pacing_rate == rust.pacing_rate();
+        if here != there || !same_rate {
             if d.unequal == 0 {
-                d.first = format!("event {i}, {event:?}: {here:?} in Rust, {there:?} in the kernel");
+                d.first = format!(
+                    "event {i}, {event:?}: {here:?} and {} in Rust, {there:?} and {} in the kernel",
+                    rust.pacing_rate(),
+                    after.pacing_rate
+                );
             }
             d.unequal += 1;
         }
@@ -258,7 +269,8 @@ fn differences(request: &LoadRequest, stream: &[EventRecord]) -> Differences {
                 d.largest = (a.abs_diff(b), a);
             }
         }
-        d.wrong += usize::from(!agree(here.0, there.0) || !agree(here.1, there.1));
+        let same_rate = after.pacing_rate == 0 || agree(after.pacing_rate, rust.pacing_rate());
+        d.wrong += usize::from(!agree(here.0, there.0) || !agree(here.1, there.1) || !same_rate);
     }
     d
 }
@@ -308,10 +320,10 @@ fn wave_pace_matches_simulation() {
         let mut kernel = InKernel::new(&LoadRequest::new("wave").expect("a name")).expect("it loads");
         let (mut within, mut acks, mut worst, mut worst_in_recovery) = (0, 0, 0.0_f64, 0.0_f64);
         for event in &stream {
-            let there = kernel.pace(event).expect("it runs");
+            let there = kernel.play(event).expect("it runs").pacing_rate;
             if event.kind == EventKind::Ack {
                 acks += 1;
-                let ratio = f64::from(there) / f64::from(event.interval_us);
+                let ratio = event.pacing_rate as f64 / there as f64;
                 let recovery = event.state == numbered(CongestionState::Recovery);
                 let worst = if recovery { &mut worst_in_recovery } else { &mut worst };
                 *worst = worst.max((ratio - 1.0).abs());

@@ -58,6 +58,7 @@ impl Recorded {
             snd_una: flow.snd_una as u32,
             snd_nxt: flow.snd_nxt as u32,
             srtt_us: flow.srtt.as_micros() as u32,
+            total_delivered: (flow.delivered / mss) as u32,
             state: numbered(flow.state),
             ..EventRecord::new(kind)
         };
@@ -74,14 +75,6 @@ pub fn numbered(state: CongestionState) -> u8 {
         CongestionState::Cwr => 2,
         CongestionState::Recovery => 3,
         CongestionState::Loss => 4,
-    }
-}
-
-impl Recorded {
-    fn interval_us(&self) -> Option<u32> {
-        let trace = self.inner.trace();
-        let rate = trace.rate.filter(|rate| rate.as_bps() > 0)?;
-        Some((trace.cwnd as f64 * 8e6 / rate.as_bps() as f64).round() as u32)
     }
 }
 
@@ -104,15 +97,23 @@ impl CongestionControl for Recorded {
             e.segments = ack.segments;
             e.may_grow = ack.may_grow;
             e.delivered = ack.delivered as u32;
+            if let Some(rate) = ack.rate {
+                // Whole segments and microseconds, as in the kernel.
+                let segments = |bytes: u64| (bytes / u64::from(flow.mss)) as u32;
+                e.sampled = (segments(flow.delivered) - segments(rate.prior_delivered)).cast_signed();
+                e.interval_us = rate.interval.as_micros() as u32;
+                e.losses = segments(rate.losses);
+                e.app_limited = rate.app_limited;
+            }
         });
         self.inner.on_ack(flow, ack);
         // The kernel samples the last delivered segment unless it was ever retransmitted.
         let sent = ack.rate.filter(|rate| !rate.retransmitted).map(|rate| rate.sent_at);
-        let interval = self.interval_us();
+        let rate = self.inner.trace().rate.filter(|rate| rate.as_bps() > 0);
         STREAM.with_borrow_mut(|stream| {
-            if let (Some(e), Some(interval)) = (stream.last_mut(), interval) {
+            if let (Some(e), Some(rate)) = (stream.last_mut(), rate) {
                 e.rtt_us = sent.map_or(-1, |t| (flow.now - t).as_micros() as i32);
-                e.interval_us = interval;
+                e.pacing_rate = rate.bytes_per_sec();
             }
         });
     }
