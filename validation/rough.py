@@ -203,8 +203,8 @@ def main() -> int:
         "larger of what BBR and CUBIC deliver there:", lambda: links_table(ours, others))
     add("random links", "The links on which `rough` is worst:", lambda: worst(ours))
     if chosen.ablate or chosen.page:
-        add("ablations", "Without one ingredient at a time. Times after handovers and shares sent again are in the order of the tables "
-            "above:",
+        add("ablations", "Without one ingredient at a time. Times after handovers and shares sent again are in the "
+            "order of the tables above:",
             lambda: ablations(ours, others))
     if chosen.page:
         parts.append(rough_papers.tables())
