@@ -55,7 +55,7 @@ def options():
     parser.add_argument("--seconds", type=int, default=20, help="duration of a run")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; other cells have one")
     parser.add_argument("--matrix", action="store_true",
-                        help="the links of linux.py up to 10 Mbit/s instead: other rates, queues, reordering, four flows")
+                        help="the links of linux.py up to 10 Mbit/s instead")
     parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
     parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
     parser.add_argument("--jobs", type=int, default=4, help="parallel emulations")
@@ -155,7 +155,7 @@ def heading(cells: list[dict]) -> str:
 
 
 def matrix_table(cells: list[dict]) -> str:
-    lines = ["| part of the matrix | cells | median \\|ratio - 1\\| | furthest ratio | its cell |", "|---|---|---|---|---|"]
+    lines = ["| part of the matrix | cells | median \\|ratio - 1\\| | furthest ratio | its cell |", "|---" * 5 + "|"]
     for block in dict.fromkeys(c["block"] for c in cells):
         group = [c for c in cells if c["block"] == block]
         worst = max(group, key=off)
