@@ -25,6 +25,7 @@ SEEDS = range(1001, 1009)
 # Ingredients, and the parameters that leave them out.
 ABLATIONS = {
     "noise of the RTT": {"noise_percent": 0},
+    "doubled increase": {"probe_rounds": 1_000_000},
     "bound on loss": {"max_loss_permille": 1000},
     "competition": {"compete": False},
     "tries of delay while competing": {"attempt": False},

@@ -3,9 +3,10 @@
 //!
 //! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
 //!   2018). The window approaches `queue * RTT / (queueing delay)` by as many bytes per round trip. All flows of this
-//!   kind at one bottleneck get the same rate.
+//!   kind at one bottleneck get the same rate. After `probe_rounds` below that target, the increase doubles per round
+//!   trip, because the path has changed.
 //! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
-//!   or the delay is long. It begins again if the flow has had too little in the queue for `probe_rounds`.
+//!   or the delay is long.
 //! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
 //!   from the delay; otherwise a link with jitter would look like a full queue.
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a policer
@@ -63,7 +64,7 @@ pub struct Rough {
     standing: SlidingMin<Time>,
     /// Largest delivery rate of the last four round trips, bytes per second.
     rate: SlidingMin<Reverse<u64>>,
-    /// Last round in which the flow had enough in the queue.
+    /// Last round in which the flow had enough in the queue, or lost much.
     queued_at: u64,
     /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
     rate_before: u64,
@@ -262,6 +263,9 @@ impl Rough {
             return;
         }
         self.loss = (self.loss * 5 + loss) / 6;
+        if self.loss >= MAX_PROBE_LOSS {
+            self.queued_at = self.rounds.count;
+        }
         let is_congestion = self.loss * 1000 > self.params.max_loss_permille * 1024;
         if is_congestion {
             self.loss = self.loss * 3 / 4;
@@ -307,20 +311,20 @@ impl Rough {
     fn follow_delay(&mut self, flow: &Flow, ack: &Ack, new_round: bool, credited: u64) {
         let mss = u64::from(flow.mss);
         let up = self.cwnd < self.target(mss).1;
-        // `wanted` per window, at most the bytes acknowledged.
-        let acked = if up { credited } else { ack.delivered };
-        let step = (256 * self.wanted(mss) * acked / self.cwnd.max(1)).min(256 * acked) as i64;
-        self.fraction += if up { step } else { -step };
-        self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
-        self.fraction %= 256;
         if !up {
             self.queued_at = self.rounds.count;
         }
+        // Rounds for which the flow has had too little in the queue.
         let below = self.rounds.count - self.queued_at.max(self.since);
-        if new_round && below > self.params.probe_rounds && self.loss < MAX_PROBE_LOSS {
-            self.begin(Phase::Startup);
-            return;
-        }
+        let doublings = below.saturating_sub(self.params.probe_rounds).min(16);
+        // `wanted` per window, at most the bytes acknowledged.
+        let acked = if up { credited } else { ack.delivered };
+        let window = self.cwnd.max(1);
+        let step = (256 * acked).saturating_mul((self.wanted(mss) << doublings).min(window)) / window;
+        let step = i64::try_from(step).unwrap_or(i64::MAX / 2);
+        self.fraction += if up { step } else { -step };
+        self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
+        self.fraction %= 256;
         if self.attempt {
             self.curve.grow(flow.now, flow.srtt, mss, credited);
         }
@@ -334,16 +338,11 @@ impl Rough {
         if !std::mem::take(&mut self.attempt) {
             self.curve = Curve::new(self.peak.max(4 * mss));
         }
-        self.begin(Phase::Compete);
-    }
-
-    fn begin(&mut self, phase: Phase) {
-        (self.phase, self.since) = (phase, self.rounds.count);
+        (self.phase, self.since) = (Phase::Compete, self.rounds.count);
     }
 
     fn begin_delay(&mut self) {
-        self.begin(Phase::Delay);
-        self.peak = self.cwnd;
+        (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
     }
 
     /// Returns true if the phase has lasted for the rounds by which others are judged.
@@ -381,7 +380,7 @@ impl Rough {
 
 /// Loss of a round that ends startup, in 1/1024.
 const MAX_STARTUP_LOSS: u64 = 256;
-/// Average loss from which startup does not begin again, in 1/1024.
+/// Average loss from which the increase does not double, in 1/1024.
 const MAX_PROBE_LOSS: u64 = 51;
 /// Segments of a train.
 const TRAIN: u64 = 10;

@@ -21,7 +21,7 @@ pub struct Params {
     pub noise_percent: u64,
     /// Average share of lost bytes above which losses are congestion, in thousandths; 1000 = never.
     pub max_loss_permille: u64,
-    /// Rounds with too little in the queue after which startup begins again.
+    /// Rounds with too little in the queue after which the increase of the window doubles per round.
     pub probe_rounds: u64,
     /// Compete with flows that fill the queue.
     pub compete: bool,
@@ -56,7 +56,7 @@ impl Default for Params {
             jump_packets: 3,
             noise_percent: 100,
             max_loss_permille: 150,
-            probe_rounds: 6,
+            probe_rounds: 4,
             compete: true,
             patience: 10,
             filled_percent: 45,
