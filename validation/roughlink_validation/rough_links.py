@@ -27,6 +27,8 @@ SERIALIZATION = 1.22
 SEARCH, HELD_OUT = 7000, 20000
 # Lengths of outages, s.
 OUTAGES = (0.5, 1, 2, 5, 10)
+# Outages of handovers, s, and whether the path gets faster and longer.
+HANDOVERS = ((2, True), (2, False), (0.5, True), (0.5, False))
 # Starts of a flow that joins others, s, and the base RTTs until when the shares have to be fair.
 JOINS = (20, 20.3, 20.6, 20.9, 21.2)
 LONGEST_WAIT = 500
@@ -222,9 +224,9 @@ def seconds_to_full_rate(text_until: Callable[[float], str], end: float, mbps: f
 
 
 def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None], list[float | None]]:
-    """Returns the times to the full rate after each of `OUTAGES` at 22 and 80 ms, and after both handovers, s."""
+    """Returns the times to the full rate after each of `OUTAGES` at 22 and 80 ms, and after each of `HANDOVERS`, s."""
     outages = [after_outage(cc, rtt, outage, params) for rtt in (22, 80) for outage in OUTAGES]
-    return outages, [after_handover(cc, up, params) for up in (True, False)]
+    return outages, [after_handover(cc, up, outage, params) for outage, up in HANDOVERS]
 
 
 def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
@@ -233,8 +235,8 @@ def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None
     return seconds_to_full_rate(lambda end: link.scenario([(cc, 0)], end, 1, params), 10 + seconds, 10 * PAYLOAD, 0.1)
 
 
-def handover(cc: str, up: bool, end: float, params: dict | None = None) -> str:
-    """Returns the Wave paper's handover, upward or downward, until `end` in s."""
+def handover(cc: str, up: bool, outage: float, end: float, params: dict | None = None) -> str:
+    """Returns the Wave paper's handover, upward or downward, with an outage in s, until `end` in s."""
     file = (ROOT / "scenarios" / "satellite-handover.toml").read_text()
     file = file.replace('stack = "ns2"', 'stack = "linux"').replace("initial_window = 1\n", "")
     if not up:
@@ -243,13 +245,14 @@ def handover(cc: str, up: bool, end: float, params: dict | None = None) -> str:
         tail = tail.replace('rate = "8 Mbit/s", delay = "240 ms"', 'rate = "2 Mbit/s", delay = "30 ms"')
         file = head.replace(slow, fast) + "timeline = [" + tail
     file = re.sub(r'\ncc = "wave"', f'\ncc = "{cc}"' + own_keys(cc, params), file)
-    return file.replace('duration = "60 s"', f'duration = "{end} s"')
+    return file.replace('for = "2 s"', f'for = "{outage} s"').replace('duration = "60 s"', f'duration = "{end} s"')
 
 
-def after_handover(cc: str, up: bool, params: dict | None = None) -> float | None:
+def after_handover(cc: str, up: bool, outage: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of the handover to the full rate, s."""
     mbps = (8 if up else 2) * 948 / 1000
-    return seconds_to_full_rate(lambda end: handover(cc, up, end, params), 32, mbps, 0.25)
+    step = 0.25 if outage >= 2 else 0.5
+    return seconds_to_full_rate(lambda end: handover(cc, up, outage, end, params), 30 + outage, mbps, step)
 
 
 def overflows(cc: str, params: dict | None = None) -> int:
@@ -272,7 +275,7 @@ def overflows(cc: str, params: dict | None = None) -> int:
                 dropped_at = time_ns * 1e-9
         return count
 
-    return run_all([handover(cc, False, 60, params)], counted, series=True)[0]
+    return run_all([handover(cc, False, 2, 60, params)], counted, series=True)[0]
 
 
 # ---- A flow that joins others ----------------------------------------------------------------------------------------

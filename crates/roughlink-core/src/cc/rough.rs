@@ -9,8 +9,8 @@
 //!   or the delay is long.
 //! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
 //!   from the delay; otherwise a link with jitter would look like a full queue.
-//! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a policer
-//!   drops.
+//! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
+//!   policer drops.
 //! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
 //!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries
 //!   whether delay controls the queue again.
@@ -24,7 +24,7 @@ use super::bbr::carried;
 use super::entry::BuildAlgorithm;
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample};
 use crate::units::{Rate, Time};
-use curve::Curve;
+use curve::CubicWindow;
 pub use params::Params;
 use round::Rounds;
 use std::cmp::Reverse;
@@ -74,7 +74,7 @@ pub struct Rough {
     /// Average share of lost bytes per round, in 1/1024.
     loss: u64,
     /// Window while competing.
-    curve: Curve,
+    curve: CubicWindow,
     /// Largest window since the phase began.
     peak: u64,
     /// Set while the flow tries whether delay controls the queue again.
@@ -107,7 +107,7 @@ impl BuildAlgorithm for Rough {
             grows: true,
             noise: Time::ZERO,
             loss: 0,
-            curve: Curve::new(flow.initial_window),
+            curve: CubicWindow::new(flow.initial_window),
             peak: 0,
             attempt: false,
             delivered_at: flow.now,
@@ -336,7 +336,7 @@ impl Rough {
             return;
         }
         if !std::mem::take(&mut self.attempt) {
-            self.curve = Curve::new(self.peak.max(4 * mss));
+            self.curve = CubicWindow::new(self.peak.max(4 * mss));
         }
         (self.phase, self.since) = (Phase::Compete, self.rounds.count);
     }

@@ -3,17 +3,17 @@
 use crate::units::Time;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Curve {
+pub(super) struct CubicWindow {
     /// Bytes.
     pub(super) window: u64,
     /// W_max: bytes at the plateau.
     plateau: u64,
     /// None before the first acknowledgment after a reduction.
-    epoch: Option<Epoch>,
+    epoch: Option<CubicEpoch>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct CubicEpoch {
     start: Time,
     /// K: time from the start to the plateau, ms.
     k: u64,
@@ -21,10 +21,10 @@ struct Epoch {
     reno: u64,
 }
 
-impl Curve {
+impl CubicWindow {
     /// Begins in congestion avoidance at `window`.
     pub(super) fn new(window: u64) -> Self {
-        Curve { window, plateau: window, epoch: None }
+        CubicWindow { window, plateau: window, epoch: None }
     }
 
     /// Reduces the window to 70 % (section 4.6), and the plateau further if the window is below the last (section 4.7).
@@ -36,8 +36,8 @@ impl Curve {
 
     /// Grows for `acked` bytes (sections 4.2 to 4.5).
     pub(super) fn grow(&mut self, now: Time, srtt: Time, mss: u64, acked: u64) {
-        let Curve { window, plateau, .. } = *self;
-        let epoch = self.epoch.get_or_insert_with(|| Epoch {
+        let CubicWindow { window, plateau, .. } = *self;
+        let epoch = self.epoch.get_or_insert_with(|| CubicEpoch {
             start: now,
             k: cube_root((plateau.saturating_sub(window) * 1000 / mss).saturating_mul(2_500_000)),
             reno: window * 256,
@@ -75,7 +75,7 @@ mod tests {
     const MSS: u64 = 1000;
 
     /// Acknowledges a window per RTT of 100 ms, segment by segment, for `seconds`.
-    fn run(curve: &mut Curve, now: &mut Time, seconds: u64) -> u64 {
+    fn run(curve: &mut CubicWindow, now: &mut Time, seconds: u64) -> u64 {
         let end = *now + Time::from_secs(seconds);
         while *now < end {
             *now += Time(100_000_000 * MSS / curve.window);
@@ -87,7 +87,7 @@ mod tests {
     /// Figure 1: after a loss at 1000 segments the window is 700, and K = (300 / 0.4)^(1/3) = 9.09 s later 1000 again.
     #[test]
     fn window_follows_the_cubic_function() {
-        let (mut curve, mut now) = (Curve::new(1000 * MSS), Time::ZERO);
+        let (mut curve, mut now) = (CubicWindow::new(1000 * MSS), Time::ZERO);
         curve.reduce(MSS);
         assert_eq!(curve.window, 700 * MSS);
         let mut before = 0;
@@ -106,7 +106,7 @@ mod tests {
     /// Section 4.3: in small windows CUBIC grows as Reno, 9/17 of a segment per RTT.
     #[test]
     fn small_window_grows_as_reno() {
-        let (mut curve, mut now) = (Curve::new(20 * MSS), Time::ZERO);
+        let (mut curve, mut now) = (CubicWindow::new(20 * MSS), Time::ZERO);
         curve.reduce(MSS);
         let mut acked = 0.0;
         while curve.window < 20 * MSS {
