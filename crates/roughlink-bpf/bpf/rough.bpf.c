@@ -110,7 +110,7 @@ struct state {
 	struct rounds rounds;
 	struct sliding min_rtt, max_rtt, standing;
 	struct sliding rate; /* bytes per second */
-	u64 queued_at; /* last round in which the flow had enough in the queue */
+	u64 queued_at; /* last round in which the flow had enough in the queue, or lost much */
 	u64 rate_before;
 	u64 noise;
 	u64 loss; /* 1/1024 */
@@ -238,15 +238,10 @@ INLINE bool is_settled(const struct state *s)
 	return s->rounds.count >= s->since + parameters.patience;
 }
 
-INLINE void begin_phase(struct state *s, u32 phase)
-{
-	s->phase = phase;
-	s->since = s->rounds.count;
-}
-
 INLINE void begin_delay(struct state *s)
 {
-	begin_phase(s, DELAY);
+	s->phase = DELAY;
+	s->since = s->rounds.count;
 	s->peak = s->cwnd;
 }
 
@@ -397,7 +392,7 @@ INLINE void start_up(struct state *s, const struct flow *f, bool new_round, u64 
 
 INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, u64 credited)
 {
-	u64 window, below, doublings, acked, step;
+	u64 window, acked, doublings, step;
 	s64 whole;
 	bool up;
 
@@ -405,10 +400,10 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	up = s->cwnd < window;
 	if (!up)
 		s->queued_at = s->rounds.count;
-	below = s->rounds.count - most64(s->queued_at, s->since);
-	doublings = least64(beyond(below, parameters.probe_rounds), 16);
+	doublings = least64(beyond(s->rounds.count - most64(s->queued_at, s->since), parameters.probe_rounds), 16);
 	acked = up ? credited : f->delivered;
-	step = times_over(256 * acked, least64(wanted(f->mss) << doublings, s->cwnd), s->cwnd);
+	window = most64(s->cwnd, 1);
+	step = 256 * acked * least64(wanted(f->mss) << doublings, window) / window;
 	s->fraction += up ? step : -step;
 	/* Toward 0, as in Rust; clang has no signed division for BPF. */
 	whole = (s->fraction + (s->fraction < 0 ? 255 : 0)) >> 8;
@@ -425,7 +420,8 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	if (!s->attempt)
 		curve_begin(&s->curve, most64(s->peak, 4 * f->mss));
 	s->attempt = 0;
-	begin_phase(s, COMPETE);
+	s->phase = COMPETE;
+	s->since = s->rounds.count;
 }
 
 INLINE void respond(struct state *s, const struct flow *f)
