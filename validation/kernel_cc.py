@@ -6,7 +6,8 @@ There is no loss, or 0.1 to 5 % of the data in bursts of one to four packets. Ke
 link, and the sending one uses the algorithm. Packet n of the data meets the same fate in simulation and emulation. A
 cell's ratio is the mean goodput in simulation over the mean goodput in the kernel, for the same seeds.
 
-With --matrix, the links are those of linux.py up to 10 Mbit/s: other rates, delays and queues, reordering, four flows.
+--matrix takes the links of linux.py up to 10 Mbit/s instead, with other rates, delays and queues, reordering and four
+flows.
 
 Parallel runs share the machine; a run whose link was late is repeated. The algorithms are always unloaded at the end.
 With --table the runs are kept, one per line, and only missing runs are measured, so the script can be stopped and

@@ -3,10 +3,11 @@
 
 Measures loss, delay, fairness, outages, a handover, joining flows, short queues, a charging session and random links.
 
-The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. On
-each, all flows use the same algorithm, and the yardstick is the better of BBR and CUBIC. --ablate shows what each
-ingredient contributes. --papers measures only the experiments of the papers. --page writes the tables, also those of
-the papers, into docs/validation/rough.md. Run it as `.ci/python goals`.
+The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. All flows
+of a link use the same algorithm, which is compared with the better of BBR and CUBIC.
+
+--ablate shows the effect of each ingredient. --papers measures only the experiments of the papers. --page writes all
+tables into docs/validation/rough.md. Run it as `.ci/python goals`.
 """
 
 import argparse
@@ -192,7 +193,7 @@ def main() -> int:
     add("changes of the path", "Time from the end of a change to 90 % of the new rate, on one seed:", changes_table)
     add("overflows", "Overflows of the queue from the start of the handover to 2 Mbit/s, at 30 s, to 60 s. Drops "
         "closer together than a round trip through the full queue are one overflow:", overflows_table)
-    add("joining flows", "Time from the start of a flow until it and the flows that fill the link have fair shares: a "
+    add("joining flows", "Time from the start of a flow until it and those before it have fair shares: a "
         "Jain's index of 0.97 over 5 base RTTs, and on average over the four next stretches of 5. Medians and ranges "
         f"of {len(links.JOINS)} starts, in base RTTs to the end of the first stretch, at most {links.LONGEST_WAIT}:",
         joins_table)

@@ -1,7 +1,7 @@
 """Tables of `rough` in the experiments of the four papers, beside the papers' own algorithms.
 
-Networks, traffic, metrics and published values come from the files in `experiments`. A row chooses a value of the axis
-that compares algorithms, or other keys in its place.
+Networks, traffic, metrics and published values come from the files in `experiments`. The axis that
+compares algorithms gives the rows; some rows set other keys.
 """
 
 import tempfile
@@ -140,9 +140,9 @@ def plc() -> Table:
         linux("cubic", "cubic"),
         linux("bbr", "bbr"),
     ]
-    text = """**PLC**, one to three downloads at a mean error of 7 %: total throughput, Jain's index (with cross
-traffic: after it), and the 95th percentile of the modem's queue in packets. The paper prints no values. Rows without a
-stack are on `linux`."""
+    text = """**PLC**, one to three downloads at a mean error of 7 %: total throughput, Jain's index, and the 95th
+percentile of the modem's queue in packets. With cross traffic, the index is of the time after it. The paper
+prints no values. Rows without a stack are on `linux`."""
     return Table(text, "scheme", 10, columns, rows)
 
 

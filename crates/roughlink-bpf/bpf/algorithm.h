@@ -22,11 +22,10 @@
  *
  * | control         cong_control: each ACK                                      on_ack
  *
- * It sets f->pacing_rate there and in `changed`. BURST is the least number of segments in a burst (min_tso_segs).
- * Without it the kernel's own applies, 2, at the cost of no program.
+ * There and in `changed` it sets f->pacing_rate. BURST is the least number of segments in a burst (min_tso_segs);
+ * without it, 2 segments as in the kernel.
  *
- * An algorithm whose state exceeds the 104 bytes that the kernel keeps per connection defines STORED. Its state has no
- * `common`.
+ * The kernel keeps 104 bytes per connection. An algorithm with more state defines STORED and leaves out `common`.
  *
  * Windows are in segments, as in the kernel. Fractions are integers, scaled by the power of two that their name or a
  * comment gives.
@@ -172,10 +171,7 @@ INLINE void reno(struct flow *f, u32 *count)
 
 /* --- Between the kernel and the algorithm --- */
 
-/*
- * Within the 104 bytes that the kernel keeps per connection: first member of the algorithm's state, or with STORED
- * beside it.
- */
+/* First member of the algorithm's state; with STORED, all that the kernel itself keeps for the connection. */
 struct common {
 	u32 connection;
 	u32 una;

@@ -43,8 +43,8 @@ impl InKernel {
         Ok(self.play(event)?.windows())
     }
 
-    /// Processes an event and returns it with the windows and the pacing rate after it. The rate is that of `event` if
-    /// the algorithm does not pace.
+    /// Processes an event and returns it with the windows and the pacing rate after it. Without pacing,
+    /// the rate stays that of `event`.
     ///
     /// # Errors
     /// Returns the errors of [`InKernel::take`].
