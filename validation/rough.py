@@ -3,8 +3,8 @@
 
 Measures loss, delay, fairness, outages, a handover, joining flows, short queues, a charging session and random links.
 
-The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. All flows
-of a link use the same algorithm, which is compared with the better of BBR and CUBIC.
+The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. All
+flows of a link use the same algorithm, which is compared with the better of BBR and CUBIC.
 
 --ablate shows the effect of each ingredient. --papers measures only the experiments of the papers. --page writes all
 tables into docs/validation/rough.md. Run it as `.ci/python goals`.
