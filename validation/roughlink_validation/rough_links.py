@@ -153,10 +153,13 @@ def best_of_others(seeds: Iterable[int]) -> list[int]:
 
 @dataclass
 class Goal:
-    """A goal with the values of its runs; larger is better unless `at_most`."""
+    """A goal with its link and flows, and their scenarios for each seed; larger is better unless `at_most`."""
 
     name: str
     bound: float
+    link: Link
+    flows: list[tuple[str, float]]
+    seconds: float
     texts: list[str]
     measure: Callable[[dict], float]
     at_most: bool = False
@@ -177,7 +180,7 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
 
     def add(name: str, bound: float, link: Link, flows: list, seconds: float, measure, at_most: bool = False) -> None:
         texts = [link.scenario(flows, seconds, seed, params) for seed in seeds]
-        made.append(Goal(name, bound, texts, measure, at_most))
+        made.append(Goal(name, bound, link, flows, seconds, texts, measure, at_most))
 
     for rtt in (22, 80):
         for loss, share in ((0, 0.98), (5, 0.98 if rtt == 22 else 0.97), (10, 0.9)):

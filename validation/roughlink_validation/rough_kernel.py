@@ -1,0 +1,82 @@
+"""Goals of `rough` between two Linux kernels: the scenarios of `rough_links.py` over an emulated link, one seed each.
+
+The RTT is TCP's smoothed one, sampled every 10 ms. Measured values are kept in a table, one line per run.
+"""
+
+import csv
+import statistics
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from roughlink_validation import cli, kernel
+from roughlink_validation import rough_links as links
+from roughlink_validation.loading import loaded
+from roughlink_validation.simulators import Failed
+
+TABLE = Path(__file__).resolve().parents[1] / "reference" / "rough-goals-6.18.csv"
+COLUMNS = ("goal", "value", "seconds", "late_p99_us", "kernel")
+# Parallel emulations, attempts to measure a run without a late link, and the largest 99th percentile of lateness, us.
+JOBS, TRIES, LATEST = 3, 5, 1000
+# Longest run, s.
+LONGEST = 60
+
+
+def read() -> dict[str, float]:
+    """Returns the kept value of each goal."""
+    if not TABLE.exists():
+        return {}
+    with TABLE.open(newline="") as stream:
+        return {row["goal"]: float(row["value"]) for row in csv.DictReader(stream)}
+
+
+def scenario(goal: links.Goal, seconds: float) -> str:
+    link = goal.link
+    return (
+        f'duration = "{seconds} s"\n[tcp]\nstack = "linux"\n[[node]]\nname = "server"\n[[node]]\nname = "client"\n'
+        f'[[link]]\nname = "link"\nbetween = ["server", "client"]\nrate = "{link.rate} Mbit/s"\n'
+        f'delay = "{link.rtt / 2} ms"\nqueue = "{link.queue} pkt"\n{link.keys}\n'
+    )
+
+
+def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> tuple[kernel.Run, float]:
+    """Runs the flows of a goal between kernels, and returns the run and its duration in s."""
+    algorithms = [names.get(cc, cc) for cc, _ in goal.flows]
+    seconds = min(goal.seconds, LONGEST)
+    apart = goal.flows[-1][1] / max(1, len(goal.flows) - 1)
+    for _ in range(TRIES):
+        try:
+            return kernel.transfer(roughlink, scenario(goal, seconds), algorithms, seconds, 1, LATEST, apart), seconds
+        except kernel.LateLink:
+            pass
+    raise Failed(f"{goal.name}: the link was late {TRIES} times")
+
+
+def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
+    """Returns the keys of a simulation's result from which goals are computed."""
+    flows = []
+    for number, ((_, start), delivered) in enumerate(zip(goal.flows, run.delivered, strict=True)):
+        rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
+        p95 = statistics.quantiles(rtts, n=20)[-1]
+        flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": {"p95": p95}})
+    return {"sim_s": seconds, "flows": flows}
+
+
+def measure(roughlink: Path) -> None:
+    """Measures the goals that the table lacks. Needs root and a roughlink with the algorithms for the kernel."""
+    have = read()
+    todo = [goal for goal in links.goals("rough", range(1, 2)) if goal.name not in have]
+    if not TABLE.exists():
+        TABLE.write_text(",".join(COLUMNS) + "\n")
+    with loaded(roughlink, ["rough"]) as held, ThreadPoolExecutor(JOBS) as pool:
+        names = {"rough": held["rough"][0], "newreno": "reno"}
+        for done, (goal, (run, seconds)) in enumerate(
+            zip(todo, pool.map(lambda goal: transferred(roughlink, goal, names), todo)), 1
+        ):
+            value = goal.measure(as_result(goal, run, seconds))
+            with TABLE.open("a", newline="") as stream:
+                csv.writer(stream, lineterminator="\n").writerow(
+                    [goal.name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()])
+            cli.progress(f"{done} of {len(todo)} goals between kernels")
+    cli.progress_end()
+    print(f"{len(todo)} goals added to {TABLE.name}", file=sys.stderr)
