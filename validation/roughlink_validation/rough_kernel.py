@@ -6,6 +6,7 @@ The RTT is TCP's smoothed one, sampled every 10 ms. Measured values are kept in 
 import csv
 import statistics
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from roughlink_validation.simulators import Failed
 TABLE = Path(__file__).resolve().parents[1] / "reference" / "rough-goals-6.18.csv"
 COLUMNS = ("goal", "value", "seconds", "late_p99_us", "kernel")
 # Parallel emulations, attempts to measure a run without a late link, and the largest 99th percentile of lateness, us.
-JOBS, TRIES, LATEST = 3, 5, 1000
+JOBS, TRIES, LATEST = 2, 3, 1000
 # Longest run, s.
 LONGEST = 60
 
@@ -68,20 +69,22 @@ def measure(roughlink: Path) -> None:
     todo = [goal for goal in links.goals("rough", range(1, 2)) if goal.name not in have]
     if not TABLE.exists():
         TABLE.write_text(",".join(COLUMNS) + "\n")
+    late, lock = [], threading.Lock()
     with loaded(roughlink, ["rough"]) as held, ThreadPoolExecutor(JOBS) as pool:
         names = {"rough": held["rough"][0], "newreno": "reno"}
-        late = []
-        for done, (goal, found) in enumerate(
-            zip(todo, pool.map(lambda goal: transferred(roughlink, goal, names), todo)), 1
-        ):
+
+        def one(goal: links.Goal) -> None:
+            found = transferred(roughlink, goal, names)
             if found is None:
                 late.append(goal.name)
-                continue
+                return
             run, seconds = found
             value = goal.measure(as_result(goal, run, seconds))
-            with TABLE.open("a", newline="") as stream:
+            with lock, TABLE.open("a", newline="") as stream:
                 csv.writer(stream, lineterminator="\n").writerow(
                     [goal.name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()])
+
+        for done, _ in enumerate(pool.map(one, todo), 1):
             cli.progress(f"{done} of {len(todo)} goals between kernels")
     cli.progress_end()
     print(f"{len(todo) - len(late)} goals added to {TABLE.name}", file=sys.stderr)
