@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""Goals of the algorithm `rough`, beside other algorithms.
+"""Compare the algorithm `rough` with its goals and with other algorithms.
 
-Measures loss, delay, fairness, outages, a handover, joining flows, short queues, a charging session and random links.
+Measures loss, delay, fairness, outages, handovers, joining flows, short queues, a charging session and random links.
 
-The random links are held out: the search for its parameters (`rough_search.py`) never saw them, nor these seeds. All
-flows of a link use the same algorithm, which is compared with the better of BBR and CUBIC.
+Seeds and random links are held out: the search for the parameters (`rough_search.py`) uses others. All flows of a
+random link use the same algorithm. Their total is compared with the better of BBR and CUBIC on that link.
 
---ablate shows the effect of each ingredient. --kernel measures the goals between Linux kernels. --papers measures
-only the experiments of the papers. --page writes all tables into docs/validation/rough.md. Run it as `.ci/python
-goals`.
+Run it as `.ci/python goals`.
 """
 
 import argparse
@@ -40,7 +38,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--links", type=int, default=200, help="number of random links")
     parser.add_argument("--kernel", type=Path, metavar="ROUGHLINK",
-                        help="measure the goals that lack a value between Linux kernels, with this program; needs root")
+                        help="measure the goals that lack a value from Linux kernels, with this program; needs root")
     parser.add_argument("--papers", action="store_true", help="measure only the experiments of the papers")
     parser.add_argument("--ablate", action="store_true", help="leave out one ingredient at a time")
     parser.add_argument("--page", action="store_true", help="write docs/validation/rough.md; implies --ablate")

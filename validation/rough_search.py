@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Search for the parameters of the algorithm `rough` with Optuna.
 
-A set of parameters is scored by the mean over all goals for loss, delay and fairness (`rough_links.py`). Added to it
-is a score over random links: the bytes delivered, divided by the larger of what BBR and CUBIC deliver there. The search
-never sees the links of `rough.py`. Trials are stored in a file, so that a search that ended early continues.
+The score of a set of parameters has two parts: the mean over all goals for loss, delay and fairness
+(`rough_links.py`), and the bytes delivered over random links. These bytes are divided by the larger of what BBR and
+CUBIC deliver there. The search never uses the links of `rough.py`. A file stores the trials, so that an interrupted
+search can continue.
 
-Needs the Python package and Optuna: .ci/python search
+Needs the Python package and Optuna. Run it as `.ci/python search`.
 """
 
 import argparse

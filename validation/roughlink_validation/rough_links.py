@@ -19,17 +19,17 @@ import roughlink as rl
 
 from roughlink_validation.building import ROOT
 
-# Payload of a packet over its size, with timestamps.
+# Share of payload in a full packet, with timestamps.
 PAYLOAD = 1448 / 1500
-# Time of a full packet on the bottleneck and the fast link, ms.
+# Transmission time of a full packet on the bottleneck and the fast link, ms.
 SERIALIZATION = 1.22
-# First seeds of the links for the search, and of those that the search never sees.
+# First seeds of the random links: for the search, and held out from it.
 SEARCH, HELD_OUT = 7000, 20000
 # Lengths of outages, s.
 OUTAGES = (0.5, 1, 2, 5, 10)
 # Outages of handovers, s, and whether the path gets faster and longer.
 HANDOVERS = ((2, True), (2, False), (0.5, True), (0.5, False))
-# Starts of a flow that joins others, s, and the base RTTs until when the shares have to be fair.
+# Starts of a flow that joins others, s, and the longest wait for fair shares, base RTTs.
 JOINS = (20, 20.3, 20.6, 20.9, 21.2)
 LONGEST_WAIT = 500
 
@@ -44,7 +44,7 @@ class Link:
     keys: str = ""
 
     def scenario(self, flows: list[tuple[str, float]], seconds: float, seed: int, params: dict | None = None) -> str:
-        """Returns a scenario in which each flow, an algorithm and a start in s, sends without end."""
+        """Returns a scenario with endless flows, each given as an algorithm and a start in s."""
         near = 1 if self.rtt > 4 else self.rtt / 4
         parts = [
             f'seed = {seed}\nduration = "{seconds} s"\n[tcp]\nstack = "linux"\nmss_includes_options = true',
@@ -86,7 +86,7 @@ def bursts(percent: float, longest: int = 4) -> str:
 
 
 def run_all(texts: Iterable[str], measure: Callable[[rl.Run], Any] = lambda run: run.result, **options) -> list:
-    """Runs scenarios with options of `Scenario.run`, and returns the result of each or what `measure` returns."""
+    """Runs scenarios with options of `Scenario.run`, and returns what `measure` computes from each run."""
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
         warnings.simplefilter("ignore", rl.RoughlinkWarning)
         return list(pool.map(lambda text: measure(rl.scenario(text).run(threads=1, **options)), texts))
@@ -142,7 +142,7 @@ def delivered(result: dict) -> int:
 
 
 def best_of_others(seeds: Iterable[int]) -> list[int]:
-    """Returns the bytes that BBR or CUBIC delivers over each random link, whichever delivers more."""
+    """Returns the larger of the bytes that BBR and CUBIC deliver over each random link."""
     seeds = list(seeds)
     results = run_all(on_random_link(seed, cc) for seed in seeds for cc in ("bbr", "cubic"))
     return [max(delivered(results[i]), delivered(results[i + 1])) for i in range(0, len(results), 2)]
@@ -165,7 +165,7 @@ class Goal:
     at_most: bool = False
 
     def score(self, values: list[float]) -> float:
-        """Returns 1 if all values reach the goal, and less the further they are from it, with weight on the worst."""
+        """Returns 1 if all values reach the goal, else less the further they are from it, with weight on the worst."""
         ratios = [min(1.0, self.bound / value if self.at_most else value / self.bound) for value in values]
         return 0.4 * statistics.fmean(ratios) + 0.6 * min(ratios)
 
@@ -259,7 +259,7 @@ def after_handover(cc: str, up: bool, outage: float, params: dict | None = None)
 
 
 def overflows(cc: str, params: dict | None = None) -> int:
-    """Returns how often the queue overflows from the start of the downward handover, at 30 s, to 60 s.
+    """Counts overflows of the queue from the start of the downward handover, at 30 s, to 60 s.
 
     Drops closer together than a round trip through the full queue are one overflow.
     """
@@ -285,7 +285,7 @@ def overflows(cc: str, params: dict | None = None) -> int:
 
 
 def delivered_until(run: rl.Run, times: list[float]) -> list[list[int]]:
-    """Returns the bytes that each flow has delivered until each of the times in s."""
+    """Returns the bytes that each flow has delivered by each of the times in s."""
     series = run.series("flows")
     now = dict.fromkeys((flow["name"] for flow in run.result["flows"]), 0)
     made = []
@@ -297,10 +297,10 @@ def delivered_until(run: rl.Run, times: list[float]) -> list[list[int]]:
 
 
 def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) -> list[float]:
-    """Returns the base RTTs from the start of a flow until it and the flows that fill the link are fair.
+    """Returns the base RTTs from the start of a flow until it and the earlier flows have fair shares, for all `JOINS`.
 
-    One value for each of `JOINS`, the starts. Fair means a Jain's index of 0.97 over 5 base RTTs, and on average over
-    the four next stretches of 5. The value is the end of the first stretch, or infinity after `LONGEST_WAIT`.
+    Shares are fair if Jain's index reaches 0.97 over 5 base RTTs, and on average over the next four stretches of 5. The
+    value is the end of the first stretch, or infinity after `LONGEST_WAIT`.
     """
     base = (rtt + SERIALIZATION) / 1e3
 
@@ -338,7 +338,7 @@ def on_short_queue(place: str, cc: str, params: dict | None = None) -> tuple[flo
 def beside_session(cc: str | None, seeds: range, params: dict | None = None) -> tuple[float, float]:
     """Returns the 99th percentile of the charging loop's response time in ms, and the rate of a download in Mbit/s.
 
-    Both are means over the seeds. Without an algorithm, the session is alone.
+    Both are means over the seeds. Without `cc`, the session runs alone.
     """
     file = (ROOT / "scenarios" / "charging-firmware.toml").read_text()
     # The download is the last table of the file.

@@ -1,7 +1,7 @@
 """Tables of `rough` in the experiments of the four papers, beside the papers' own algorithms.
 
-Networks, traffic, metrics and published values come from the files in `experiments`. The axis that
-compares algorithms gives the rows; some rows set other keys.
+Networks, traffic, metrics and published values come from the files in `experiments`. Rows are values of the axis that
+compares algorithms; some rows set further keys.
 """
 
 import tempfile
@@ -28,8 +28,8 @@ these tables alone."""
 
 @dataclass(frozen=True)
 class Column:
-    """A metric at one point of an experiment. If several files share the work, the one that lists a row's value counts,
-    or else the last.
+    """A metric at one point of an experiment. Of several experiments, a row uses the last that lists its value, or else
+    the last of all.
     """
 
     heading: str
@@ -95,7 +95,7 @@ def avoca() -> Table:
     def linux(label: str, cc: str, others: dict[str, str] | None = None) -> Row:
         return Row(label, cc, {"flow.download.transport": "tcp", "tcp.cc": cc} | (others or {}))
 
-    # The keys that `rough` implies, which `avoca` does not.
+    # Keys that `rough` implies and `avoca` does not.
     implied = {"tcp.max_rto": "1 s", "tcp.data_retries": "255"}
     wrapped = {"flow.download.cc": "avoca", "flow.download.cc_params": '{ inner = "rough" }'} | implied
     rows = [
@@ -127,7 +127,7 @@ def plc() -> Table:
                 columns.append(Column(f"{flows}: {what}", (f"plc/{file}",), metric, {"error": "7 %"}))
 
     def linux(label: str, cc: str, scheme: str = "none") -> Row:
-        # The scenarios and experiments set these two as in ns-2.
+        # The scenarios and experiments set recovery and ssthresh as in ns-2; these are the defaults of `linux`.
         return Row(label, scheme, {"tcp.cc": cc, "tcp.recovery": "rack", "tcp.initial_ssthresh": "unlimited"})
 
     rows = [
@@ -193,7 +193,7 @@ def cells(table: Table, row: Row, folder: Path) -> Iterator[str]:
 
 
 def points_of(table: Table, name: str) -> list[dict[str, str]]:
-    """Returns the points of an experiment's other axes that columns of the table use."""
+    """Returns the points of an experiment that columns of the table use, without the axis of the rows."""
     points = [column.at for column in table.columns if name in column.experiments]
     return [point for number, point in enumerate(points) if point not in points[:number]]
 

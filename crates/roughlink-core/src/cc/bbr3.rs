@@ -1,7 +1,7 @@
 //! BBR version 3: a model of the path, as in version 1, with bounds that losses set. Follows draft-ietf-ccwg-bbr in the
 //! working group's text of August 2026. Comments name its sections, and the code has the names of its pseudocode.
 //!
-//! A long-term bound on the data in flight remembers how much a probe for bandwidth could place in the network before
+//! A long-term bound on the data in flight records how much a probe for bandwidth could place in the network before
 //! more than 2 % were lost. Short-term bounds on bandwidth and data in flight follow losses between probes. BBR returns
 //! its own window in every state and never calls [`Flow::window`]. Rates and windows count payload bytes.
 //!
@@ -9,13 +9,13 @@
 //! - The pseudocode saves the state for an undo at the first loss of each round. A loss that ends ProbeBW_UP also
 //!   clears the record of losses in the round, so the second lost segment would overwrite the saved state. Here the
 //!   state is saved once per episode, as the draft's text says.
-//! - The random wait is SipHash-2-4 of `probe_wait_seed`, the time, `snd_nxt` and the bytes delivered: the same run
-//!   gives the same waits.
-//! - The endpoint sets the size of bursts. The send quantum only adds to the window.
+//! - The random wait is SipHash-2-4 of `probe_wait_seed`, the time, `snd_nxt` and the bytes delivered, so that the same
+//!   run gives the same waits.
+//! - The endpoint sets the size of bursts. The send quantum only enlarges the window.
 //! - A reported mark (ECN) counts as a loss in the round.
-//! - Startup ends on losses at the end of a round with losses, if fast recovery lasts. `full_bw_now` is then set, too,
-//!   as in the draft's test case.
-//! - Lost segments form one range if they are marked in succession and follow each other.
+//! - Losses end Startup only during fast recovery and, with SACK, at the end of a round. `full_bw_now` is then set,
+//!   too, as in the draft's test case.
+//! - Segments that are marked lost in succession form one range if their sequence numbers are contiguous.
 //! - Acknowledgments that deliver nothing change neither rounds nor the largest deliveries of a round.
 
 use super::entry::BuildAlgorithm;
@@ -54,7 +54,7 @@ impl BbrState {
     }
 }
 
-/// Meaning of acknowledgments with respect to probes for bandwidth ("ProbeBW State").
+/// Stage of a probe for bandwidth to which acknowledgments belong ("ProbeBW State").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -219,7 +219,7 @@ impl CongestionControl for Bbr3 {
         self.save_cwnd(flow);
         self.save_state_upon_loss(flow);
         if cause.is_timeout() {
-            self.cwnd = flow.mss.into(); // all data is lost, and one segment may leave
+            self.cwnd = flow.mss.into(); // all data counts as lost, and one segment may leave
         }
     }
 
@@ -246,7 +246,7 @@ impl CongestionControl for Bbr3 {
     fn permit(&self, flow: &Flow) -> Permit {
         let has_first_rtt = !self.has_rtt && !flow.srtt.is_zero();
         let rate = if has_first_rtt { self.initial_pacing_rate(flow) } else { self.pacing_rate };
-        // An estimate of zero does not stop sending.
+        // Do not let an estimate of zero stop the sender.
         Permit::Send { window: self.cwnd, rate: (rate > 0).then(|| Rate(rate.saturating_mul(8))) }
     }
 
@@ -289,7 +289,7 @@ impl Bbr3 {
         }
     }
 
-    /// Uses the first RTT sample, usually of the handshake ("Initialization", InitPacingRate).
+    /// Uses the first RTT sample, usually from the handshake ("Initialization", InitPacingRate).
     #[inline]
     fn use_first_rtt(&mut self, flow: &Flow) {
         if !self.has_rtt && !flow.srtt.is_zero() {

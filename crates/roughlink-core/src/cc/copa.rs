@@ -1,6 +1,6 @@
 //! Copa: the window follows a target rate that is inversely proportional to the queueing delay (Arun and Balakrishnan,
-//! "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018, in the authors' version, which
-//! corrects sections 5.1 and 5.6; source of the section numbers below).
+//! "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018). Section numbers refer to the authors'
+//! version, which corrects sections 5.1 and 5.6.
 //!
 //! The target is `1 / (delta * dq)` packets per second (equation 1), where the queueing delay `dq` is `RTTstanding -
 //! RTTmin` (equation 2). Every ACK compares the target with `cwnd / RTTstanding`, and adds or subtracts `v / (delta *
@@ -10,12 +10,12 @@
 //! (section 3). Therefore a queue that was not nearly empty for five RTTs reveals a flow that fills buffers. In this
 //! competitive mode, `1 / delta` follows AIMD (section 2.2).
 //!
-//! Copa does not use loss as a signal in the default mode (section 5.4), and in the competitive mode only for delta.
-//! The window also follows the target during recovery, because random losses can make recovery permanent. For this
-//! reason, Copa returns its own window in every state and never calls [`Flow::window`], whose limit is a reaction to
-//! the loss.
+//! In the default mode, Copa ignores losses (section 5.4); in the competitive mode, they change only delta. The window
+//! also follows the target during recovery, because random losses can make recovery permanent. For this reason, Copa
+//! returns its own window in every state and never calls [`Flow::window`], whose limit is a reaction to the loss.
 //!
-//! Deviations, each because the literal rule contradicts a result of the paper; a parameter restores it:
+//! Deviations. In each case, the literal rule contradicts a result of the paper. The parameter in parentheses restores
+//! that rule:
 //! - **Rate** (`sent_window`). Section 2.1 divides the current window by `RTTstanding`. This delay is a round trip
 //!   old, and section 3 infers the queue from the window of that time. While v is 1, the rate is this older window
 //!   over `RTTstanding`. Otherwise the window turns too early, and the queue keeps about `1 / (delta^2 cwnd)` packets.
@@ -26,21 +26,21 @@
 //!   10 to 100 Mbit/s, the window oscillates between an idle link and a long queue. Here, a step against the direction
 //!   resets v at once.
 //! - **End of slow start** (`slow_start_exit`). The first sign of a queue is a round trip old, and the window then is
-//!   up to twice the bandwidth-delay product. Here, it returns to half. The queue of the whole window on the satellite
-//!   path of section 5.6 outlives `RTTmin` and never drains, while the paper measures a delay of 1 ms.
+//!   up to twice the bandwidth-delay product. Here, it returns to half. On the satellite path of section 5.6, the queue
+//!   of the whole window would outlive `RTTmin` and never drain, while the paper measures a delay of 1 ms.
 //! - **Nearly empty** (`empty_packets`). A tenth of the oscillation of section 3 is half a packet per flow. Here, a
 //!   queue with at most one packet of this flow (`dq * cwnd / RTTstanding`) is nearly empty, too. Otherwise the flows
-//!   of section 5.1 are competitive for up to half of the time. Equality with the threshold also counts as nearly
-//!   empty, so that a path without any queue is.
+//!   of section 5.1 are competitive for up to half of the time. A delay equal to the threshold also counts as nearly
+//!   empty. Otherwise a path without any queue would not.
 //!
 //! Points that the paper leaves open:
-//! - A delivered packet counts as an ACK, also if delayed ACKs, SACKs or lost ACKs combine packets. Only then does the
-//!   window change by v/delta packets per RTT (section 2.1).
+//! - Each delivered packet counts as an ACK, even if delayed ACKs, SACKs or lost ACKs combine packets. Otherwise the
+//!   window would change by less than v/delta packets per RTT (section 2.1).
 //! - RTTs come from delivery-rate samples; retransmitted packets give none. The stack's clock limits their resolution
 //!   (1 ms under `ns3`). Windows in RTTs are multiples of the smoothed RTT.
-//! - A window of data ends with the delivery of a packet sent after the end of the last one. If it left `cwnd`
-//!   unchanged, it has no direction. After three windows of the same direction, each further one doubles v. So the 2.5
-//!   RTTs of a steady half-period never do, no matter how they align with windows of data.
+//! - A window of data ends with the delivery of a packet sent after the end of the last window. If it left `cwnd`
+//!   unchanged, it has no direction. After three windows of the same direction, each further one doubles v. A steady
+//!   half-period of 2.5 RTTs thus never doubles v, however it aligns with windows of data.
 //! - The window grows only if it was used, and shrinks in any case.
 //! - In the competitive mode, `1 / delta` grows by one per RTT outside recovery, and halves once per loss episode, as
 //!   RFC 5681 treats the window. An ECN mark counts as a loss.
@@ -334,7 +334,7 @@ impl Copa {
         }
     }
 
-    /// Records the current window, and returns the one of the time when `prior_delivered` bytes had been delivered.
+    /// Records the current window, and returns the window at the time when `prior_delivered` bytes had been delivered.
     fn sent_window(&mut self, delivered: u64, prior_delivered: u64) -> f64 {
         self.windows.push_back((delivered, self.cwnd));
         while self.windows.get(1).is_some_and(|w| w.0 <= prior_delivered) {
@@ -367,7 +367,7 @@ impl Copa {
         }
     }
 
-    /// Returns the pacing rate; `initial` is the RTT before the first sample. `None` without an RTT.
+    /// Returns the pacing rate, or `None` without an RTT. `initial` is the RTT to use before the first sample.
     fn rate(&self, initial: Time) -> Option<Rate> {
         let rtt = self.standing.get().unwrap_or(initial).as_secs_f64();
         (rtt > 0.0).then(|| Rate((self.params.pacing_gain * self.cwnd * 8.0 / rtt).max(1.0) as u64))

@@ -1,24 +1,24 @@
-//! `rough`: our own algorithm for rough links, with loss that is not congestion, changing paths and outages. Delay
-//! controls the window. All arithmetic is in integers.
+//! `rough`: our own algorithm for links with random loss, changing paths and outages. Delay controls the window. All
+//! arithmetic uses integers.
 //!
-//! - **Delay.** The flow keeps `queue_quarters` of a segment in the queue, as in Copa (Arun and Balakrishnan, NSDI
-//!   2018). The window approaches `queue * RTT / (queueing delay)` by as many bytes per round trip. All flows of this
-//!   kind at one bottleneck get the same rate. After `probe_rounds` below that target, the increase doubles per round
-//!   trip, because the path has changed.
-//! - **Startup** doubles the window per round trip until the window exceeds that target, and the rate no longer grows
-//!   or the delay is long.
-//! - **Noise.** RTT samples that jump up by more than a few packets show jitter. The average jump is subtracted
-//!   from the delay; otherwise a link with jitter would look like a full queue.
+//! - **Delay.** The flow keeps `queue` bytes (`queue_quarters`) in the queue, as in Copa (Arun and Balakrishnan, NSDI
+//!   2018). The window approaches `queue * RTT / (queueing delay)`, by `queue` bytes per round trip. At this target,
+//!   all `rough` flows at a bottleneck have the same rate. After `probe_rounds` below it, the path has changed, and the
+//!   increase doubles each round.
+//! - **Startup** doubles the window each round trip until the window exceeds the target, and the rate stops growing or
+//!   the delay is long. High loss in a round also ends startup.
+//! - **Noise.** If the RTT jumps by more than the time of a few packets, the path has jitter. The average jump is
+//!   subtracted from the delay; otherwise jitter would look like a full queue.
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
-//!   policer drops.
-//! - **Competition.** If the queue never drains over `patience` rounds, other flows fill it. The flow then follows a
-//!   window of CUBIC, which is reduced only by losses at a nearly full queue. After each of these, the flow tries
-//!   whether delay controls the queue again.
-//! - **Silence.** After a time-out, the former window is used again at once, as far as the rate of the path fills it.
-//!   After a longer silence, the path may be another one. The flow forgets it and sends ten segments back to back. The
-//!   spacing of their acknowledgments gives the rate.
+//!   policer drops, and the window is reduced.
+//! - **Competition.** If the queue does not drain over `patience` rounds, other flows fill it. The flow then follows a
+//!   CUBIC window, which only losses at a nearly full queue reduce. After each of these losses, the flow tries delay
+//!   again.
+//! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
+//!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
+//!   segments back to back. The spacing of their acknowledgments gives the rate.
 //!
-//! The window is used as it is in every state of loss recovery, and repairs are paced like new data.
+//! The window applies unchanged in every state of loss recovery, and retransmissions are paced like new data.
 
 use super::bbr::carried;
 use super::entry::BuildAlgorithm;
@@ -39,7 +39,7 @@ mod tests;
 mod train;
 mod window;
 
-/// Phase: the rule for the window.
+/// Rule that sets the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Startup,
@@ -64,10 +64,11 @@ pub struct Rough {
     standing: SlidingMin<Time>,
     /// Largest delivery rate of the last four round trips, bytes per second.
     rate: SlidingMin<Reverse<u64>>,
-    /// Last round in which the flow had enough in the queue, or lost much.
+    /// Last round in which the flow had enough bytes in the queue, or the average loss was high.
     queued_at: u64,
-    /// Startup: largest rate at the start of the round, and whether the last round raised it by a quarter.
+    /// `rate` at the start of the round, in startup.
     rate_before: u64,
+    /// Set if the last round of startup raised `rate` by a quarter.
     grows: bool,
     /// Delay that is not caused by a queue.
     noise: Time,
@@ -77,7 +78,7 @@ pub struct Rough {
     curve: CubicWindow,
     /// Largest window since the phase began.
     peak: u64,
-    /// Set while the flow tries whether delay controls the queue again.
+    /// Set while the flow tries delay again after competing.
     attempt: bool,
     delivered_at: Time,
     /// Window before the first of the time-outs since the last delivery.
@@ -138,7 +139,7 @@ impl CongestionControl for Rough {
             return;
         }
         self.peak = self.peak.max(self.cwnd);
-        // An application that sends less than the window shows nothing about a larger one.
+        // An unused window is no evidence for a larger one.
         let credited = if sample.app_limited && !ack.may_grow { 0 } else { ack.delivered };
         match self.phase {
             Phase::Startup => self.start_up(flow, ack, new_round, credited),
@@ -205,23 +206,23 @@ impl CongestionControl for Rough {
 }
 
 impl Rough {
-    /// Returns the smallest RTT, and how far the largest is above it.
+    /// Returns the smallest RTT, and the difference from it to the largest.
     fn range(&self) -> (Time, Time) {
         let min = self.min_rtt.get();
         (min, self.max_rtt.get().0.saturating_sub(min))
     }
 
-    /// Returns the bytes that the path carries in its smallest RTT, and those that the flow wants in the queue.
+    /// Returns the bytes that the path carries in its smallest RTT plus those that the flow keeps in the queue.
     fn fitting_window(&self, mss: u64) -> u64 {
         carried(self.rate.get().0, self.min_rtt.get()) + self.wanted(mss)
     }
 
-    /// Returns the bytes that the flow wants in the queue.
+    /// Returns the bytes that the flow keeps in the queue.
     fn wanted(&self, mss: u64) -> u64 {
         self.params.queue_quarters * mss / 4
     }
 
-    /// Returns the queueing delay without noise, and the window at which the flow has its bytes in the queue.
+    /// Returns the queueing delay without noise, and the window at which the flow has `wanted` bytes in the queue.
     fn target(&self, mss: u64) -> (Time, u64) {
         let min = self.min_rtt.get();
         let standing = self.standing.get().max(min);
@@ -251,7 +252,8 @@ impl Rough {
         }
     }
 
-    /// Learns from the round that ended, in which the share `loss` of the bytes was lost, in 1/1024.
+    /// Updates noise and average loss after a round that lost `loss` / 1024 of its bytes. Reduces the window if the
+    /// average is congestion, and may end startup.
     fn learn(&mut self, flow: &Flow, loss: u64) {
         let p = &self.params;
         let mss = u64::from(flow.mss);
@@ -314,10 +316,10 @@ impl Rough {
         if !up {
             self.queued_at = self.rounds.count;
         }
-        // Rounds for which the flow has had too little in the queue.
+        // Rounds since the flow last had enough bytes in the queue.
         let below = self.rounds.count - self.queued_at.max(self.since);
         let doublings = below.saturating_sub(self.params.probe_rounds).min(16);
-        // `wanted` per window, at most the bytes acknowledged.
+        // `wanted`, doubled `doublings` times, per window acknowledged; at most the bytes acknowledged.
         let acked = if up { credited } else { ack.delivered };
         let window = self.cwnd.max(1);
         let step = (256 * acked).saturating_mul((self.wanted(mss) << doublings).min(window)) / window;
@@ -345,20 +347,20 @@ impl Rough {
         (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
     }
 
-    /// Returns true if the phase has lasted for the rounds by which others are judged.
+    /// Returns true if the phase has lasted long enough to judge whether others fill the queue.
     fn is_settled(&self) -> bool {
         self.rounds.count >= self.since + self.params.patience
     }
 
-    /// Returns true if the queueing delay of the last rounds never fell to `percent` of its largest.
+    /// Returns true if the queueing delay of the last rounds stayed above `percent` of its largest value.
     fn is_filled(&self, percent: u64) -> bool {
         let min = self.min_rtt.get();
         let (least, most) = (self.rounds.least.get(), self.rounds.largest.get().0);
         (least.max(min) - min) * 100 > most.saturating_sub(min) * percent
     }
 
-    /// Handles the first delivery after time-outs, before which the window was `before`. After a long silence, begins
-    /// again with a train and returns true.
+    /// Handles the first delivery after time-outs; `before` is the window before them. After a long silence, starts
+    /// over with a train and returns true.
     fn is_measured_anew(&mut self, flow: &Flow, before: u64) -> bool {
         let mss = u64::from(flow.mss);
         let silence = flow.now.saturating_sub(self.delivered_at);
@@ -378,9 +380,9 @@ impl Rough {
     }
 }
 
-/// Loss of a round that ends startup, in 1/1024.
+/// Largest loss of a round that does not end startup, in 1/1024.
 const MAX_STARTUP_LOSS: u64 = 256;
-/// Average loss from which the increase does not double, in 1/1024.
+/// Average loss from which on the increase no longer doubles, in 1/1024.
 const MAX_PROBE_LOSS: u64 = 51;
 /// Segments of a train.
 const TRAIN: u64 = 10;

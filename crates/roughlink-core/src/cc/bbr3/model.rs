@@ -1,5 +1,5 @@
-//! The model of the path: bandwidth, aggregation, and the response to losses. The draft's chapter is "Updating Network
-//! Path Model Parameters".
+//! The model of the path: bandwidth, aggregation, and the response to losses. Implements the draft's chapter "Updating
+//! Network Path Model Parameters".
 
 use super::{Bbr3, BbrState, DeliverySample, SavedState};
 use crate::cc::{CongestionState, Flow, LostSegment};
@@ -124,7 +124,7 @@ impl Bbr3 {
         lost as f64 > tx_in_flight as f64 * self.params.loss_thresh || (lost > 0 && !flow.sack)
     }
 
-    /// Ends Startup if at least a round of fast recovery has lost too much ("Exiting Startup Based on Packet Loss").
+    /// Ends Startup if a round of fast recovery has lost too much ("Exiting Startup Based on Packet Loss").
     pub(super) fn check_startup_high_loss(&mut self, flow: &Flow, rs: &DeliverySample) {
         let ranges = self.lost_ranges_in_round;
         let enough =
@@ -187,7 +187,7 @@ impl Bbr3 {
         (inflight_prev + lost_prefix).max(0.0) as u64
     }
 
-    /// Saves what an undo restores, once per episode ("Saving State Upon Loss Recovery").
+    /// Saves the state that an undo restores, once per episode ("Saving State Upon Loss Recovery").
     pub(super) fn save_state_upon_loss(&mut self, flow: &Flow) {
         if self.undo.is_saved {
             return;
@@ -202,7 +202,7 @@ impl Bbr3 {
         };
     }
 
-    /// Restores the state before an episode that was spurious ("Handling a Spurious Loss Recovery").
+    /// Restores the state from before a spurious episode ("Handling a Spurious Loss Recovery").
     pub(super) fn handle_spurious_loss_detection(&mut self, flow: &Flow) {
         self.restore_cwnd();
         self.is_loss_in_round = false;

@@ -14,8 +14,9 @@ pub(super) struct BandwidthProbe {
     pub is_sample: bool,
     pub prev_too_high: bool,
     pub prev_precautionary: bool,
-    /// Bytes acknowledged since `inflight_longterm` last grew, and bytes per such step.
+    /// Bytes acknowledged since `inflight_longterm` last grew.
     pub up_acked: u64,
+    /// Bytes to acknowledge until `inflight_longterm` grows by a segment.
     pub up_acked_per_inc: u64,
     pub up_rounds: u32,
     pub rounds_since_up: u32,
@@ -138,7 +139,7 @@ impl Bbr3 {
         u64::from(self.probe.rounds_since_up) >= reno_rounds.min(self.params.probe_rounds.into())
     }
 
-    /// Draws the time until the next probe. Returns the same values for the same seed and state.
+    /// Draws the time until the next probe. The same seed and state give the same time.
     fn pick_probe_wait(&mut self, flow: &Flow) {
         let mut hash = SipHasher24::new();
         for x in [self.params.probe_wait_seed, flow.now.0, flow.snd_nxt, flow.delivered] {

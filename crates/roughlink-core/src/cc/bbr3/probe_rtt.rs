@@ -1,4 +1,4 @@
-//! ProbeRTT, which measures the smallest RTT again at a small window, and restarts from idle.
+//! ProbeRTT, which measures the smallest RTT again with a small window, and the restart after an idle period.
 
 use super::{AckPhase, Bbr3, BbrState, DeliverySample};
 use crate::cc::Flow;
@@ -17,7 +17,7 @@ pub(super) struct MinRtt {
     probe_rtt_expired: bool,
     probe_rtt_done_stamp: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Values of [`Flow::delivered`] for which data that leaves shows the limit of ProbeRTT, not of the path.
+    /// Range of [`Flow::delivered`] in which ProbeRTT, not the path, limits the data that leaves.
     held_back: (u64, u64),
 }
 

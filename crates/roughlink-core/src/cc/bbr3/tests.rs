@@ -66,11 +66,13 @@ struct Bottleneck {
     free_at: Time,
     /// Acknowledgments leave at multiples of this time.
     bunch: Time,
-    /// Number of data packets, and one of how many is lost.
+    /// Number of data packets so far.
     packets: u64,
+    /// Lose one of this many data packets.
     lose_each: u64,
-    /// Bytes and time of a token bucket, with rate and size.
+    /// Rate and size of a token bucket.
     policer: Option<(Rate, f64)>,
+    /// Bytes in the token bucket, and the time of its last update.
     tokens: (f64, Time),
     /// Number of data packets that take another path, longer by this time.
     detour: (u32, Time),

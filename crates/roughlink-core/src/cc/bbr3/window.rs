@@ -6,7 +6,7 @@ use crate::cc::bbr::milliseconds;
 use crate::units::{Rate, Time};
 
 impl Bbr3 {
-    /// Sets the pacing rate for `gain` ("Pacing Rate"). Until the pipe was full, the rate never falls.
+    /// Sets the pacing rate for `gain` ("Pacing Rate"). The rate never falls until the pipe has been full once.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = (gain * self.bw as f64 * (100.0 - self.params.pacing_margin_percent) / 100.0) as u64;
         if self.full_bw_reached || rate > self.pacing_rate {
@@ -46,12 +46,12 @@ impl Bbr3 {
         inflight_cap.max(offload_budget).max(self.min_pipe_cwnd(flow)) + probing
     }
 
-    /// Returns the data in flight that uses `bw` with `gain` (Inflight).
+    /// Returns `bdp_multiple`, raised to what bursts need (Inflight).
     pub(super) fn inflight(&self, flow: &Flow, bw: u64, gain: f64) -> u64 {
         self.quantization_budget(flow, self.bdp_multiple(flow, bw, gain))
     }
 
-    /// Returns the bandwidth-delay product, or the window if congestion has reduced it further (TargetInflight).
+    /// Returns the bandwidth-delay product, or the window if this is smaller (TargetInflight).
     pub(super) fn target_inflight(&self, flow: &Flow) -> u64 {
         self.bdp_multiple(flow, self.bw, 1.0).min(self.cwnd)
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::cc::{RateSample, build};
 
 const MSS: u64 = 1000;
-/// Pause after which an earlier sample of an RTT of 100 ms does not count for `RTTstanding`.
+/// Pause after which earlier samples no longer count for `RTTstanding`, with an RTT of 100 ms.
 const LATER: Time = Time::from_millis(80);
 
 /// Copa on a path whose RTT the test sets. Every ACK covers one packet.
@@ -260,7 +260,7 @@ fn mode_stays_default_without_a_switch_or_a_queue() {
     }
 }
 
-/// One of 20 packets waits 5 % of the RTT. That is half of the spread, and more than a tenth.
+/// One packet of the flow is in the queue. The delay of 5 ms is more than a tenth of `RTTmax - RTTmin`.
 #[test]
 fn queue_with_a_packet_of_this_flow_is_nearly_empty() {
     for (params, phase) in [("", "default"), ("empty_packets = 0.0", "competitive")] {

@@ -1,9 +1,9 @@
-//! Smallest sample in a window of time.
+//! Smallest sample in a sliding window of time.
 
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Samples that are or may become the smallest of the window: ascending from the oldest to the newest.
+/// Samples that are or may become the smallest of the window, from the oldest and smallest to the newest and largest.
 #[derive(Clone, Debug)]
 pub(super) struct WindowMin<T> {
     candidates: VecDeque<(Time, T)>,

@@ -8,7 +8,7 @@ pub(super) struct CubicWindow {
     pub(super) window: u64,
     /// W_max: bytes at the plateau.
     plateau: u64,
-    /// None before the first acknowledgment after a reduction.
+    /// `None` from a reduction to the next acknowledgment.
     epoch: Option<CubicEpoch>,
 }
 
@@ -22,12 +22,13 @@ struct CubicEpoch {
 }
 
 impl CubicWindow {
-    /// Begins in congestion avoidance at `window`.
+    /// Starts in congestion avoidance at `window`.
     pub(super) fn new(window: u64) -> Self {
         CubicWindow { window, plateau: window, epoch: None }
     }
 
-    /// Reduces the window to 70 % (section 4.6), and the plateau further if the window is below the last (section 4.7).
+    /// Reduces the window to 70 % (section 4.6). If the window is below the last plateau, also lowers the plateau (fast
+    /// convergence, section 4.7).
     pub(super) fn reduce(&mut self, mss: u64) {
         self.plateau = if self.window < self.plateau { self.window * 17 / 20 } else { self.window };
         self.window = (self.window * 7 / 10).max(2 * mss);
@@ -53,7 +54,7 @@ impl CubicWindow {
     }
 }
 
-/// Largest distance from the plateau, ms, so that products fit.
+/// Largest time from the plateau, ms, for which products fit.
 const MAX_MS: u64 = 100_000;
 
 /// Returns the largest integer below 2^21 whose cube is at most `x`.

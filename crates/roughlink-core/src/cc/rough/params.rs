@@ -15,9 +15,9 @@ pub struct Params {
     pub rtt_window_ms: u64,
     /// Share of the smallest RTT, percent: a larger queueing delay ends startup even if the rate still grows.
     pub startup_percent: u64,
-    /// Length, in packets at the delivery rate, from which an increase between two RTT samples is noise of the path.
+    /// Average of the rounds' largest RTT increases above which the path has noise, in packets at the delivery rate.
     pub jump_packets: u64,
-    /// Delay that counts as noise, as a share of the average of the largest increases, percent; 0 = none.
+    /// Noise as a share of the average of the rounds' largest RTT increases, percent; 0 = none.
     pub noise_percent: u64,
     /// Average share of lost bytes above which losses are congestion, in thousandths; 1000 = never.
     pub max_loss_permille: u64,
@@ -27,22 +27,22 @@ pub struct Params {
     pub compete: bool,
     /// Rounds over which the flow judges whether others fill the queue.
     pub patience: u64,
-    /// Smallest over largest queueing delay of these rounds, percent. Above it, others fill the queue.
+    /// Smallest over largest queueing delay of `patience` rounds above which others fill the queue, percent.
     pub filled_percent: u64,
-    /// The same ratio, percent. Below it, competition is over.
+    /// Smallest over largest queueing delay of `patience` rounds up to which competition is over, percent.
     pub empty_percent: u64,
-    /// Largest RTT of the last rounds, within the range of RTTs, percent. A loss at or above it is congestion while
-    /// competing.
+    /// Position of the largest recent RTT between the smallest and the largest, percent. While competing, a loss at or
+    /// above it is congestion.
     pub loss_percent: u64,
-    /// Leave competition for a try after each such loss.
+    /// Try delay again after each loss that is congestion while competing.
     pub attempt: bool,
     /// Return to the former window after a time-out, and begin again with a train after a longer silence.
     pub restart: bool,
-    /// Silence, ms, beside two round trips, after which the path may be another one.
+    /// Silence after which the path may be another one, ms, in addition to two round trips.
     pub silence_ms: u64,
-    /// Segments acknowledged from which a train gives the rate of the path.
+    /// Acknowledged segments after which a train gives the rate of the path.
     pub train_segments: u64,
-    /// Part of that rate used at once, percent.
+    /// Part of a train's rate that is used at once, percent.
     pub train_percent: u64,
 }
 
@@ -91,5 +91,5 @@ impl Params {
     }
 }
 
-/// Limit of parameters, so that products fit.
+/// Largest value of these parameters for which products fit.
 const MOST: u64 = 1_000_000;

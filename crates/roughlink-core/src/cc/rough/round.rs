@@ -16,7 +16,7 @@ pub(super) struct Rounds {
     jump: Time,
     /// Average of the rounds' largest increases of the RTT.
     pub(super) mean_jump: Time,
-    /// Largest RTT of this round and of the last.
+    /// Largest RTTs of this round and of the last.
     most: [Time; 2],
     /// Smallest and largest RTT of the last rounds.
     pub(super) least: SlidingMin<Time>,

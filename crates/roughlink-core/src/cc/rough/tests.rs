@@ -4,7 +4,7 @@ use super::*;
 const MSS: u64 = 1448;
 const MS: fn(u64) -> Time = Time::from_millis;
 
-/// A sender over a full link of 10 Mbit/s, which acknowledges segment by segment.
+/// A sender on a full link of 10 Mbit/s. Each acknowledgment covers one segment.
 struct Sender {
     flow: Flow,
     rough: Rough,
@@ -19,7 +19,7 @@ impl Sender {
         Sender { flow, rough, app_limited: false }
     }
 
-    /// Acknowledges `segments` at 10 Mbit/s with this RTT; `lost` bytes are found lost with each.
+    /// Acknowledges `segments` at 10 Mbit/s with this RTT. Each acknowledgment reports `lost` bytes as lost.
     fn acknowledge(&mut self, segments: u64, rtt: Time, lost: u64) {
         for _ in 0..segments {
             self.flow.now += Time(MSS * 800);
@@ -45,7 +45,8 @@ impl Sender {
     }
 }
 
-/// With 2 segments wanted, an RTT of 30 ms and 10 ms of queueing, the target is 6 segments. An empty queue has none.
+/// For 2 segments in the queue, an RTT of 30 ms and a queueing delay of 10 ms, the target is 6 segments. An empty queue
+/// sets no target.
 #[test]
 fn target_keeps_the_wanted_bytes_in_the_queue() {
     let mut s = Sender::new("queue_quarters = 8");
@@ -70,7 +71,7 @@ fn startup_ends_with_a_queue_at_a_window_that_fits() {
     assert!(s.rough.trace().cwnd <= fitting);
 }
 
-/// A single loss does not change the window, nor does a loss of 10 %. A loss of a third is congestion.
+/// Neither a single loss nor a loss of 10 % changes the window. A loss of a third is congestion.
 #[test]
 fn only_large_loss_reduces_the_window() {
     let settled = || {
@@ -93,7 +94,7 @@ fn only_large_loss_reduces_the_window() {
     assert!(after(MSS / 2) < after(0) * 7 / 10, "{} of {}", after(MSS / 2), after(0));
 }
 
-/// An application that sends less than the window does not raise it.
+/// The window does not grow while the application sends less than it.
 #[test]
 fn unused_window_does_not_grow() {
     let mut s = Sender::new("");

@@ -1,5 +1,5 @@
-//! Smallest value of a sliding window of time, kept in two halves, so that an acknowledgment costs little. The window
-//! that counts is between half as long and as long as requested. `Reverse` turns it into the largest value.
+//! Smallest value in a sliding window of time, stored as two halves so that an update is cheap. The window covers
+//! between half of the requested time and all of it. With `Reverse`, the value is the largest.
 
 use crate::units::Time;
 
@@ -7,14 +7,14 @@ use crate::units::Time;
 pub(super) struct SlidingMin<T> {
     newer: T,
     older: T,
-    /// Value of a half without values; none is larger.
+    /// Value of an empty half; no sample is larger.
     empty: T,
     /// Start of the newer half.
     since: Time,
 }
 
 impl<T: Copy + Ord> SlidingMin<T> {
-    /// Creates a window without values, whose smallest is `empty`.
+    /// Creates an empty window, for which `get` returns `empty`.
     pub(super) fn new(empty: T) -> Self {
         SlidingMin { newer: empty, older: empty, empty, since: Time::ZERO }
     }
