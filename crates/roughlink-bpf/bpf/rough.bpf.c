@@ -8,11 +8,12 @@
  * - The window is rounded down to segments.
  * - The first ten segments are not paced.
  */
-#define PARAMETERS(P)                                                                                  \
-	P(queue_quarters, 1) P(pacing_percent, 1) P(rtt_window_ms, 1) P(startup_percent, 1)            \
-	P(jump_packets, 1) P(noise_percent, 1) P(max_loss_permille, 1) P(probe_rounds, 1) P(compete, 1) \
-	P(patience, 1) P(filled_percent, 1) P(empty_percent, 1) P(loss_percent, 1) P(attempt, 1) P(restart, 1)        \
-	P(silence_ms, 1) P(train_segments, 1) P(train_percent, 1)
+#define PARAMETERS(P)                                                                       \
+	P(queue_quarters, 1) P(pacing_percent, 1) P(rtt_window_ms, 1) P(startup_percent, 1) \
+	P(jump_packets, 1) P(noise_percent, 1) P(max_loss_permille, 1) P(probe_rounds, 1)   \
+	P(compete, 1) P(patience, 1) P(filled_percent, 1) P(empty_percent, 1)               \
+	P(loss_percent, 1) P(attempt, 1) P(restart, 1) P(silence_ms, 1)                     \
+	P(train_segments, 1) P(train_percent, 1)
 #include "algorithm.h"
 
 #define US 1000ull /* ns */

@@ -43,8 +43,8 @@ impl InKernel {
         Ok(self.play(event)?.windows())
     }
 
-    /// Processes an event and returns it with the windows and the pacing rate after it. Without pacing,
-    /// the rate stays that of `event`.
+    /// Processes an event and returns it with the windows and the pacing rate after it. A program that does not pace
+    /// leaves the rate of `event`.
     ///
     /// # Errors
     /// Returns the errors of [`InKernel::take`].

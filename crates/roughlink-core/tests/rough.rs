@@ -99,9 +99,8 @@ fn jitter_is_not_a_queue() {
 #[test]
 fn loss_without_delay_is_limited() {
     let sent_again = |r: &RunResult| {
-        let [again, all] =
-            [|f: &FlowResult| f.retransmits, |f: &FlowResult| f.segments].map(|of| r.flows.iter().map(of).sum::<u64>());
-        again as f64 / all as f64
+        let sum = |of: fn(&FlowResult) -> u64| r.flows.iter().map(of).sum::<u64>() as f64;
+        sum(|flow| flow.retransmits) / sum(|flow| flow.segments)
     };
     for (flows, ms, queue, keys, limit, most) in [
         (4, 6.0, 4, "", 9.65, 0.4),

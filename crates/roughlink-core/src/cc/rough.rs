@@ -164,7 +164,8 @@ impl CongestionControl for Rough {
             self.curve.reduce(mss);
             return;
         }
-        let (min, range) = self.range();
+        let min = self.min_rtt.get();
+        let range = self.max_rtt.get().0.saturating_sub(min);
         let delay = self.rounds.recent_most().saturating_sub(min);
         if min < Time::MAX && self.phase == Phase::Compete && delay >= range * self.params.loss_percent / 100 {
             self.curve.reduce(mss);
@@ -206,12 +207,6 @@ impl CongestionControl for Rough {
 }
 
 impl Rough {
-    /// Returns the smallest RTT, and the difference from it to the largest.
-    fn range(&self) -> (Time, Time) {
-        let min = self.min_rtt.get();
-        (min, self.max_rtt.get().0.saturating_sub(min))
-    }
-
     /// Returns the bytes that the path carries in its smallest RTT plus those that the flow keeps in the queue.
     fn fitting_window(&self, mss: u64) -> u64 {
         carried(self.rate.get().0, self.min_rtt.get()) + self.wanted(mss)
