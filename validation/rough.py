@@ -21,7 +21,7 @@ from roughlink_validation import rough_links as links
 from roughlink_validation.building import ROOT
 
 PAGE = ROOT / "docs" / "validation" / "rough.md"
-OTHERS = ("bbr", "bbr3", "copa", "cubic", "vegas", "illinois-aa", "wave-fr")
+COMPARED = ("rough", "bbr", "bbr3", "copa", "cubic", "vegas", "illinois-aa", "wave-fr")
 SEEDS = range(1001, 1009)
 # Ingredients, and the parameters that leave them out.
 ABLATIONS = {
@@ -45,23 +45,9 @@ def options():
     return parser.parse_args()
 
 
-def compared() -> list[str]:
-    return ["rough", *known(OTHERS)]
-
-
-def known(names) -> list[str]:
-    registered = {entry["name"] for entry in links.rl.algorithms()}
-    return [name for name in names if name in registered]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    first, *others = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
-    return "\n".join([first, "|" + "---|" * len(head), *others])
-
-
 def goals_table() -> str:
     columns = []
-    for name in compared():
+    for name in COMPARED:
         made = links.goals(name, SEEDS)
         columns.append(links.measured(made))
     in_kernel, rows = rough_kernel.read(), []
@@ -73,7 +59,7 @@ def goals_table() -> str:
         cells[0] = f"{mark}{means[0]:.3f}{mark} ({min(ours):.3f} to {max(ours):.3f})"
         linux = f"{in_kernel[goal.name]:.3f}" if goal.name in in_kernel else ""
         rows.append([goal.name, f"{'at most ' if goal.at_most else ''}{goal.bound}", cells[0], linux, *cells[1:]])
-    return table(["goal", "bound", "rough", "rough in Linux", *compared()[1:]], rows)
+    return page.table([["goal", "bound", "rough", "rough in Linux", *COMPARED[1:]], *rows])
 
 
 def shown(time: float | None) -> str:
@@ -81,7 +67,7 @@ def shown(time: float | None) -> str:
 
 
 def changes_table() -> str:
-    columns = [links.recoveries(name) for name in compared()]
+    columns = [links.recoveries(name) for name in COMPARED]
     lengths = ", ".join(map(str, links.OUTAGES))
     count = len(links.OUTAGES)
     rows = []
@@ -93,11 +79,12 @@ def changes_table() -> str:
         bound = "2" if outage == 2 else ""
         cells = [shown(handovers[at]) for _, handovers in columns]
         rows.append([f"handover, {rates}, outage of {outage} s", bound, *cells])
-    return table(["time to 90 % of the rate, s", "goal", *compared()], rows)
+    return page.table([["time to 90 % of the rate, s", "goal", *COMPARED], *rows])
 
 
 def overflows_table() -> str:
-    return table(["", "bound", *compared()], [["overflows", "1", *(str(links.overflows(cc)) for cc in compared())]])
+    counts = [str(links.overflows(name)) for name in COMPARED]
+    return page.table([["", "bound", *COMPARED], ["overflows", "1", *counts]])
 
 
 def joins_table() -> str:
@@ -105,18 +92,19 @@ def joins_table() -> str:
     for flows in (2, 4, 8):
         for rtt in (22, 80):
             cells = []
-            for name in compared():
+            for name in COMPARED:
                 waits = links.to_fair_shares(name, flows, rtt)
                 median, least, most = (shown(of(waits)) for of in (statistics.median, min, max))
                 cells.append(median if least == most else f"{median} ({least} to {most})")
             rows.append([f"{flows} flows, {rtt} ms", "20", *cells])
-    return table(["base RTTs to fair shares", "bound", *compared()], rows)
+    return page.table([["base RTTs to fair shares", "bound", *COMPARED], *rows])
 
 
 def session_table() -> str:
     alone, _ = links.beside_session(None, SEEDS)
-    beside = [links.beside_session(name, SEEDS) for name in compared()]
-    return table(["", "bound", "alone", *compared()], [
+    beside = [links.beside_session(name, SEEDS) for name in COMPARED]
+    return page.table([
+        ["", "bound", "alone", *COMPARED],
         ["99th percentile of the response time, ms", "", f"{alone:.1f}", *(f"{p99:.1f}" for p99, _ in beside)],
         ["the same over the value alone", "1.1", "1", *(f"{p99 / alone:.2f}" for p99, _ in beside)],
         ["download, Mbit/s", "", "", *(f"{mbps:.2f}" for _, mbps in beside)],
@@ -127,11 +115,11 @@ def short_queues_table() -> str:
     rows = []
     for place in links.SHORT_QUEUES:
         cells = []
-        for name in compared():
+        for name in COMPARED:
             resent, index, share = links.on_short_queue(place, name)
             cells.append(f"{100 * resent:.1f} %, {index:.2f}, {share:.2f}")
         rows.append([place, *cells])
-    return table(["sent again, Jain's index, share of the limit", *compared()], rows)
+    return page.table([["sent again, Jain's index, share of the limit", *COMPARED], *rows])
 
 
 def on_links(count: int, others: list[int], params: dict | None = None, cc: str = "rough") -> list[float]:
@@ -147,9 +135,9 @@ def sum_of(ratios: list[float]) -> list[str]:
 
 def links_table(ours: list[float], others: list[int]) -> str:
     rows = [["rough", *sum_of(ours)]]
-    for name in known(("bbr", "bbr3", "copa", "cubic")):
+    for name in ("bbr", "bbr3", "copa", "cubic"):
         rows.append([name, *sum_of(on_links(len(ours), others, cc=name))])
-    return table(["", "smallest ratio", "below 0.7", "median"], rows)
+    return page.table([["", "smallest ratio", "below 0.7", "median"], *rows])
 
 
 def worst(ours: list[float]) -> str:
@@ -158,11 +146,12 @@ def worst(ours: list[float]) -> str:
         link, flows, _ = links.random_link(seed)
         keys = "; ".join(f"`{key}`" for key in link.keys.split("\n") if key)
         rows.append([f"{ratio:.3f}", f"{link.rate:g}", f"{link.rtt:g}", str(link.queue), str(flows), keys])
-    return table(["ratio", "Mbit/s", "RTT, ms", "queue, packets", "flows", "other keys"], rows)
+    return page.table([["ratio", "Mbit/s", "RTT, ms", "queue, packets", "flows", "other keys"], *rows])
 
 
 def ablations(ours: list[float], others: list[int]) -> str:
-    rows = []
+    rows = [["left out", "goals reached", "outages below 1 s", "handovers, s", "sent again on short queues",
+             "smallest ratio on random links", "below 0.7", "median"]]
     for what, params in {"nothing": {}, **ABLATIONS}.items():
         cli.progress(f"without one ingredient: {what}")
         made = links.goals("rough", SEEDS, params)
@@ -173,8 +162,7 @@ def ablations(ours: list[float], others: list[int]) -> str:
         ratios = on_links(len(ours), others, params) if params else ours
         rows.append([what, f"{reached} of {len(made)}", f"{short} of {len(outages)}", ", ".join(map(shown, handovers)),
                      ", ".join(f"{100 * share:.0f} %" for share in resent), *sum_of(ratios)])
-    return table(["left out", "goals reached", "outages below 1 s", "handovers, s", "sent again on short queues",
-                  "smallest ratio on random links", "below 0.7", "median"], rows)
+    return page.table(rows)
 
 
 def main() -> int:
@@ -199,9 +187,10 @@ def main() -> int:
     add("changes of the path", "Time from the end of a change to 90 % of the new rate, on one seed:", changes_table)
     add("overflows", "Overflows of the queue from the start of the handover to 2 Mbit/s, at 30 s, to 60 s. Drops "
         "closer together than a round trip through the full queue are one overflow:", overflows_table)
-    add("joining flows", "Time from the start of a flow until it and those before it have fair shares: a "
-        "Jain's index of 0.97 over 5 base RTTs, and on average over the four next stretches of 5. Medians and ranges "
-        f"of {len(links.JOINS)} starts, in base RTTs to the end of the first stretch, at most {links.LONGEST_WAIT}:",
+    add("joining flows", "Time from the start of a flow until all flows have fair shares. Shares are fair "
+        "if Jain's index reaches 0.97 over 5 base RTTs, and on average over the next four stretches of 5. Medians and "
+        f"ranges of {len(links.JOINS)} starts, in base RTTs to the end of the first stretch, at most "
+        f"{links.LONGEST_WAIT}:",
         joins_table)
     add("charging session", "The charging loop of `charging-firmware`, alone and beside a download. The session uses "
         f"CUBIC, the download the algorithm of the column. Means of {len(SEEDS)} seeds:", session_table)

@@ -165,19 +165,14 @@ def text(results: dict) -> str:
                      *(shown(cost.get(name)) for name in ("htsim", "roughlink", EACH_ACK)),
                      *(shown(ratio.get(name), digits=0 if name == "ns3" else 1) for name in RATIOS)])
     parts = [f"Cost per delivered packet, median (range) of {results['rounds']} rounds on {results['machine']} with "
-             f"{os.cpu_count()} cores and a load of {results['load']:.0f}; {results['cc']}:", table(rows)]
+             f"{os.cpu_count()} cores and a load of {results['load']:.0f}; {results['cc']}:", page.table(rows)]
     parts += [f"{name} was left out: {why}." for name, why in results["missing"].items()]
     if results["memory"]:
         rows = [["kB per flow", "from 3 to 999 flows", "from 999 to 9,999"]]
         rows += [[{"ns3": "ns-3"}.get(name, name), *(f"{by[case]:.1f}" if case in by else "" for case in STEPS)]
                  for name, by in results["memory"].items()]
-        parts.append(table(rows))
+        parts.append(page.table(rows))
     return "\n\n".join(parts)
-
-
-def table(rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 
 
 def processor() -> str:

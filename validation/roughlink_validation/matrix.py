@@ -3,7 +3,7 @@
 import csv
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
@@ -181,24 +181,20 @@ def read(file: Path) -> list[Row]:
     return rows
 
 
-def append(file: Path, row: Row) -> None:
+def append_line(file: Path, columns: Sequence[str], values: Sequence) -> None:
     """Appends one line atomically, with the heading if the file is new."""
     new = not file.exists()
     with file.open("a", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         if new:
-            writer.writerow(COLUMNS)
-        outcome = [f"{v:.4f}" if isinstance(v, float) else v for v in astuple(row.outcome)]
-        writer.writerow(
-            [
-                *map(text, astuple(row.cell)),
-                row.seed,
-                *outcome,
-                f"{row.late_p50_us:.1f}",
-                f"{row.late_p99_us:.1f}",
-                row.kernel,
-            ]
-        )
+            writer.writerow(columns)
+        writer.writerow(values)
+
+
+def append(file: Path, row: Row) -> None:
+    outcome = [f"{v:.4f}" if isinstance(v, float) else v for v in astuple(row.outcome)]
+    late = [f"{us:.1f}" for us in (row.late_p50_us, row.late_p99_us)]
+    append_line(file, COLUMNS, [*map(text, astuple(row.cell)), row.seed, *outcome, *late, row.kernel])
 
 
 def by_cell(rows: list[Row]) -> dict[Cell, list[Row]]:

@@ -3,9 +3,11 @@
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from roughlink_validation import kernel, matrix
 from roughlink_validation.matrix import Cell
@@ -38,6 +40,33 @@ class Room:
             self.used -= load
             self.running -= 1
             self.changed.notify_all()
+
+
+def measure_each(
+    todo: list, jobs: int, tries: int, run: Callable[[Any], Any], keep: Callable[[Any, Any], None]
+) -> None:
+    """Calls `run` with each of `todo`, `jobs` at a time, and `keep` with it and its result, one at a time.
+
+    A run whose link was late is repeated, at most `tries` times altogether.
+    """
+    lock, failed = threading.Lock(), []
+
+    def one(item: Any) -> None:
+        for _ in range(tries):
+            try:
+                result = run(item)
+            except kernel.LateLink:
+                print(f"late: {item}", file=sys.stderr, flush=True)
+                continue
+            with lock:
+                keep(item, result)
+            return
+        failed.append(item)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, todo))
+    if failed:
+        raise Failed(f"{len(failed)} runs were late {tries} times; repeat the command")
 
 
 def measure(

@@ -38,6 +38,12 @@ def wrapped(text: str) -> str:
     return "\n".join(line if line.startswith("|") else prose.fill(line) for line in text.split("\n"))
 
 
+def table(rows: list[list[str]]) -> str:
+    """Returns a table in Markdown; the first row is the heading."""
+    heading, *others = ("| " + " | ".join(row) + " |" for row in rows)
+    return "\n".join([heading, "|---" * len(rows[0]) + "|", *others])
+
+
 def tables(cells: list[dict], summary) -> str:
     whole = summary(cells)
     sums = (

@@ -6,14 +6,13 @@ The RTT is TCP's smoothed one, sampled every 10 ms. Measured values are kept in 
 import csv
 import statistics
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from roughlink_validation import cli, kernel
+from roughlink_validation import kernel
 from roughlink_validation import rough_links as links
 from roughlink_validation.loading import loaded
-from roughlink_validation.simulators import Failed
+from roughlink_validation.matrix import append_line
+from roughlink_validation.measuring import measure_each
 
 TABLE = Path(__file__).resolve().parents[1] / "reference" / "rough-goals-6.18.csv"
 COLUMNS = ("goal", "value", "seconds", "late_p99_us", "kernel")
@@ -40,17 +39,12 @@ def scenario(goal: links.Goal, seconds: float) -> str:
     )
 
 
-def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> tuple[kernel.Run, float] | None:
-    """Runs the flows of a goal between kernels, and returns the run and its duration in s; `None` if always late."""
+def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> tuple[kernel.Run, float]:
+    """Runs the flows of a goal between kernels, and returns the run and its duration in s."""
     algorithms = [names.get(cc, cc) for cc, _ in goal.flows]
     seconds = min(goal.seconds, LONGEST)
     apart = goal.flows[-1][1] / max(1, len(goal.flows) - 1)
-    for _ in range(TRIES):
-        try:
-            return kernel.transfer(roughlink, scenario(goal, seconds), algorithms, seconds, 1, LATEST, apart), seconds
-        except kernel.LateLink:
-            pass
-    return None
+    return kernel.transfer(roughlink, scenario(goal, seconds), algorithms, seconds, 1, LATEST, apart), seconds
 
 
 def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
@@ -65,28 +59,20 @@ def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
 
 def measure(roughlink: Path) -> None:
     """Measures the goals that the table lacks. Needs root and a roughlink with the algorithms for the kernel."""
-    have = read()
-    todo = [goal for goal in links.goals("rough", range(1, 2)) if goal.name not in have]
-    if not TABLE.exists():
-        TABLE.write_text(",".join(COLUMNS) + "\n")
-    late, lock = [], threading.Lock()
-    with loaded(roughlink, ["rough"]) as held, ThreadPoolExecutor(JOBS) as pool:
-        names = {"rough": held["rough"][0], "newreno": "reno"}
+    have, same_run = read(), {}
+    for goal in links.goals("rough", range(1, 2)):
+        if goal.name not in have:
+            same_run.setdefault(goal.texts[0], []).append(goal)
+    todo = {goals[0].name: goals for goals in same_run.values()}
 
-        def one(goal: links.Goal) -> None:
-            found = transferred(roughlink, goal, names)
-            if found is None:
-                late.append(goal.name)
-                return
-            run, seconds = found
+    def keep(name: str, found: tuple[kernel.Run, float]) -> None:
+        run, seconds = found
+        for goal in todo[name]:
             value = goal.measure(as_result(goal, run, seconds))
-            with lock, TABLE.open("a", newline="") as stream:
-                csv.writer(stream, lineterminator="\n").writerow(
-                    [goal.name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()])
+            append_line(TABLE, COLUMNS,
+                        [goal.name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()])
+            print(f"{goal.name}: {value:.3f}", file=sys.stderr, flush=True)
 
-        for done, _ in enumerate(pool.map(one, todo), 1):
-            cli.progress(f"{done} of {len(todo)} goals between kernels")
-    cli.progress_end()
-    print(f"{len(todo) - len(late)} goals added to {TABLE.name}", file=sys.stderr)
-    if late:
-        raise Failed(f"the link was always late for {'; '.join(late)}: repeat the command")
+    with loaded(roughlink, ["rough"]) as held:
+        names = {"rough": held["rough"][0], "newreno": "reno"}
+        measure_each(list(todo), JOBS, TRIES, lambda name: transferred(roughlink, todo[name][0], names), keep)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import roughlink as rl
 
-from roughlink_validation import cli
+from roughlink_validation import cli, page
 from roughlink_validation.building import ROOT
 from roughlink_validation.paper_runs import AtLeast, shown
 
@@ -222,11 +222,11 @@ def tables() -> str:
         warnings.simplefilter("ignore", rl.RoughlinkWarning)
         for table in made:
             headings = [column.heading for column in table.columns]
-            lines = [f"| | {' | '.join(headings)} |", "|---" * (len(headings) + 1) + "|"]
+            lines = [["", *headings]]
             for row in table.rows:
                 cli.progress(f"the papers' experiments: row {done + 1} of {rows}")
-                lines.append(f"| {row.label} | {' | '.join(cells(table, row, Path(folder) / str(done)))} |")
+                lines.append([row.label, *cells(table, row, Path(folder) / str(done))])
                 done += 1
-            parts += [table.text, "\n".join(lines)]
+            parts += [table.text, page.table(lines)]
     cli.progress_end()
     return "\n\n".join(parts)

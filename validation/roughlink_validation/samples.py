@@ -17,6 +17,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from roughlink_validation import cli, kernel
+from roughlink_validation.matrix import append_line
 from roughlink_validation.simulators import Failed, Missing, call, parse
 
 ALGORITHMS = ("reno", "cubic", "bbr")
@@ -147,12 +148,8 @@ def measure(roughlink: Path, table: Path) -> None:
 
 
 def append(table: Path, key: tuple[str, str, int], outcome: Outcome, release: str) -> None:
-    new = not table.exists()
-    with table.open("a", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        if new:
-            writer.writerow(["link", "cc", "seed", *OUTCOME, "kernel"])
-        writer.writerow([*key, *(f"{v:.3f}" if isinstance(v, float) else v for v in astuple(outcome)), release])
+    values = [f"{v:.3f}" if isinstance(v, float) else v for v in astuple(outcome)]
+    append_line(table, ["link", "cc", "seed", *OUTCOME, "kernel"], [*key, *values, release])
 
 
 def read(table: Path) -> dict[tuple[str, str, int], Outcome]:

@@ -9,14 +9,15 @@ import os
 import statistics
 import sys
 import tempfile
-import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from roughlink_validation import kernel
-from roughlink_validation.simulators import Failed, call, parse
+from roughlink_validation.matrix import append_line
+from roughlink_validation.measuring import measure_each
+from roughlink_validation.simulators import call, parse
 
 RATE_MBIT, DELAY_MS, SECONDS = 20, 20, 30
 # Largest difference of a flow's mean share of the goodput, and attempts to measure a run without a late link.
@@ -120,26 +121,13 @@ def measure_one(roughlink: Path, mix: Mix) -> Row:
 def measure(roughlink: Path, table: Path, jobs: int) -> None:
     """Measures the mixes missing from the table, `jobs` at a time, and appends a line for each."""
     have = {row.mix for row in read(table)}
-    todo, lock, failed = [mix for mix in mixes() if mix not in have], threading.Lock(), []
 
-    def one(mix: Mix) -> None:
-        for _ in range(TRIES):
-            try:
-                row = measure_one(roughlink, mix)
-            except kernel.LateLink:
-                print(f"late: {mix}", file=sys.stderr, flush=True)
-                continue
-            with lock:
-                append(table, row)
-                print(f"{mix}: {' '.join(f'{g:.2f}' for g in row.outcome.goodput_mbps)} Mbit/s", file=sys.stderr,
-                      flush=True)
-            return
-        failed.append(mix)
+    def keep(mix: Mix, row: Row) -> None:
+        append(table, row)
+        print(f"{mix}: {' '.join(f'{g:.2f}' for g in row.outcome.goodput_mbps)} Mbit/s", file=sys.stderr, flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, todo))
-    if failed:
-        raise Failed(f"{len(failed)} runs were late {TRIES} times; repeat the command")
+    todo = [mix for mix in mixes() if mix not in have]
+    measure_each(todo, jobs, TRIES, lambda mix: measure_one(roughlink, mix), keep)
 
 
 def read(table: Path) -> list[Row]:
@@ -159,15 +147,12 @@ def read(table: Path) -> list[Row]:
 
 
 def append(table: Path, row: Row) -> None:
-    new = not table.exists()
-    with table.open("a", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        if new:
-            writer.writerow(COLUMNS)
-        o = row.outcome
-        writer.writerow([" ".join(row.mix.algorithms), row.mix.queue_pkt, row.mix.apart_ms,
-                         " ".join(f"{g:.3f}" for g in o.goodput_mbps), " ".join(map(str, o.retransmits)),
-                         f"{o.queue_pkt_mean:.2f}", *(f"{late:.1f}" for late in row.late_us), row.kernel])
+    o = row.outcome
+    append_line(table, COLUMNS, [
+        " ".join(row.mix.algorithms), row.mix.queue_pkt, row.mix.apart_ms,
+        " ".join(f"{g:.3f}" for g in o.goodput_mbps), " ".join(map(str, o.retransmits)),
+        f"{o.queue_pkt_mean:.2f}", *(f"{late:.1f}" for late in row.late_us), row.kernel,
+    ])
 
 
 def compare(roughlink: Path, table: Path, settings: tuple[str, ...] = ()) -> list[dict]:
