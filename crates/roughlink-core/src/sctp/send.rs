@@ -280,7 +280,7 @@ impl SctpSender {
         self.core.flow.now = now;
         self.sack_seen = true;
         let prior_una = self.queue.acked();
-        let prior_in_flight = self.queue.in_flight();
+        let (prior_in_flight, prior_losses) = (self.queue.in_flight(), self.queue.losses.total);
         let full = prior_in_flight >= self.core.cc.trace().cwnd;
         let covered = self.queue.cover(cumulative, gaps);
         let advanced = self.queue.first() > first;
@@ -300,7 +300,8 @@ impl SctpSender {
         };
         let missed = !gaps.is_empty() && self.queue.miss(below, self.cfg.missing_reports);
         self.settle_release(now);
-        let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
+        let lost = self.queue.losses.total.wrapping_sub(prior_losses);
+        let rate = self.rate_sample(now, &covered, lost, prior_in_flight, rtt);
         self.sync();
         self.on_progress(cumulative, !gaps.is_empty());
         if missed && self.core.flow.state != CongestionState::Recovery {
@@ -387,6 +388,7 @@ impl SctpSender {
         &mut self,
         now: Time,
         c: &NewlyCovered,
+        lost: u32,
         prior_in_flight: u64,
         rtt: Option<Time>,
     ) -> Option<cc::RateSample> {
@@ -398,7 +400,7 @@ impl SctpSender {
         });
         let core = &mut self.core;
         let min_rtt = core.flow.min_rtt;
-        let (delivered, lost) = ((c.delivered, newest.as_ref()), (0, self.queue.losses.total));
+        let (delivered, lost) = ((c.delivered, newest.as_ref()), (lost.into(), self.queue.losses.total));
         core.rate.on_ack(now, delivered, lost, prior_in_flight, min_rtt, rtt.unwrap_or_default())
     }
 

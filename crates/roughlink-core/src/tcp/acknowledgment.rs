@@ -30,7 +30,7 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: 
         return; // stale, or acknowledges data never sent
     }
     let prior_in_flight = snd.board.in_flight();
-    let prior_lost = snd.board.lost();
+    let (prior_lost, prior_losses) = (snd.board.lost(), snd.board.losses.total);
     let same_window = a.window == snd.core.flow.send_window;
     snd.core.flow.now = now;
     snd.set_window(a.window);
@@ -54,6 +54,7 @@ pub(super) fn on_ack(snd: &mut TcpSender, now: Time, a: &Acknowledgment, sacks: 
         repeats,
         prior_in_flight,
         prior_lost,
+        prior_losses,
     };
     if !snd.cfg.timestamp_rtt {
         rtt = sample_by_send_time(snd, now, a, &d);

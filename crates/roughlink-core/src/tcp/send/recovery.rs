@@ -28,6 +28,8 @@ pub(in crate::tcp) struct AckInfo {
     pub sacked: u64,
     pub prior_in_flight: u64,
     pub prior_lost: u64,
+    /// Bytes marked lost so far before the acknowledgment; wraps.
+    pub prior_losses: u32,
 }
 
 impl TcpSender {
@@ -149,14 +151,16 @@ impl TcpSender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgment to the algorithm. In ns-3, samples report the absolute change in the bytes declared
-    /// lost, even if they decreased (3.44 `TcpSocketBase::ReceivedAck`). Samples of other stacks report no losses.
+    /// Reports an acknowledgment to the algorithm. Its sample has the bytes that it showed to be lost. In ns-3, this is
+    /// the absolute change in the bytes declared lost, even if they decreased (3.44 `TcpSocketBase::ReceivedAck`).
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &AckInfo) {
-        if self.board.by_stamp
-            && let Some(rate) = &mut ack.rate
-        {
-            rate.losses = self.board.lost().abs_diff(a.prior_lost);
+        if let Some(rate) = &mut ack.rate {
+            rate.losses = if self.board.by_stamp {
+                self.board.lost().abs_diff(a.prior_lost)
+            } else {
+                self.board.losses.total.wrapping_sub(a.prior_losses).into()
+            };
         }
         self.core.report_losses(&mut self.board.losses);
         self.core.acknowledged(ack);
