@@ -78,7 +78,9 @@ struct flow {
 };
 _Static_assert(sizeof(struct flow) == 120, "as in event.rs");
 
-enum kind { OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE };
+enum kind {
+	OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE, MARK,
+};
 
 /* Each of the following has a separate map, which the loader finds by its section. */
 

@@ -407,6 +407,7 @@ int replay(struct flow *e)
 			CALL(avoid, s, &f);
 		break;
 	case CONGESTION:
+	case MARK:
 	case TIMEOUT:
 	case TIMEOUT_AGAIN:
 		if (e->state != replay_flow.state)
@@ -420,9 +421,9 @@ int replay(struct flow *e)
 			}
 			f.ssthresh = f.cwnd = ssthresh;
 		}
-		if (e->kind != CONGESTION)
+		f.state = e->kind == CONGESTION ? TCP_CA_Recovery : e->kind == MARK ? TCP_CA_CWR : TCP_CA_Loss;
+		if (f.state == TCP_CA_Loss)
 			f.cwnd = 1;
-		f.state = e->kind == CONGESTION ? TCP_CA_Recovery : TCP_CA_Loss;
 		CALL(changed, s, &f);
 		break;
 	case RECOVERED:

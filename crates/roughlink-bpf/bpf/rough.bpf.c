@@ -23,6 +23,9 @@
 
 #define MAX_STARTUP_LOSS 256 /* of a round, 1/1024 */
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
+#define MEMORY 60 /* of the smallest and the largest RTT, round trips */
+#define ATTEMPT_ROUNDS 2
+#define MIN_JUMP MS /* of the RTT, on average; a single jump counts as at most 8 times this */
 #define TRAIN 10 /* segments */
 #define MAX_JUMP 64 /* by which a train enlarges the window */
 #define MAX_CURVE_MS 100000 /* so that products fit */
@@ -76,7 +79,7 @@ INLINE void update(struct sliding *w, u64 now, u64 window, u64 value)
 
 /* --- State --- */
 
-enum phase { STARTUP, DELAY, COMPETE };
+enum phase { STARTUP, DELAY, ATTEMPT, COMPETE };
 
 struct rounds {
 	u64 count;
@@ -102,7 +105,7 @@ struct train {
 struct state {
 	u32 phase; /* enum phase */
 	bool grows; /* startup: the last round raised the rate by a quarter */
-	bool attempt;
+	bool answers_old_data; /* until data sent after starting over is acknowledged */
 	bool has_train;
 	bool asked; /* the kernel called `ssthresh`, and not yet `set_state` */
 	u64 since; /* round in which the phase began */
@@ -187,7 +190,7 @@ INLINE bool round_ends(struct rounds *r, const struct flow *f, u64 *share)
 	r->lost = r->delivered = 0;
 	r->start = f->total_delivered;
 	r->count++;
-	r->mean_jump = (r->mean_jump * 7 + r->jump) / 8;
+	r->mean_jump = (r->mean_jump * 7 + least64(r->jump, most64(r->mean_jump, MIN_JUMP) * 8)) / 8;
 	r->jump = 0;
 	r->most[1] = r->most[0];
 	r->most[0] = 0;
@@ -211,9 +214,15 @@ INLINE u64 wanted(u64 mss)
 	return parameters.queue_quarters * mss / 4;
 }
 
+/* Returns the bytes that the path carries in its smallest RTT. */
+INLINE u64 carried(const struct state *s)
+{
+	return largest(&s->rate) * (smallest(&s->min_rtt) / US) / 1000000;
+}
+
 INLINE u64 fitting_window(const struct state *s, u64 mss)
 {
-	return largest(&s->rate) * (smallest(&s->min_rtt) / US) / 1000000 + wanted(mss);
+	return carried(s) + wanted(mss);
 }
 
 /* Returns the queueing delay without noise, and in `window` the window that keeps `wanted` in the queue. */
@@ -236,7 +245,7 @@ INLINE bool is_filled(const struct state *s, u32 percent)
 
 INLINE bool is_settled(const struct state *s)
 {
-	return s->rounds.count >= s->since + parameters.patience;
+	return s->rounds.count >= s->since + (s->phase == ATTEMPT ? ATTEMPT_ROUNDS : parameters.patience);
 }
 
 INLINE void begin_delay(struct state *s)
@@ -244,6 +253,14 @@ INLINE void begin_delay(struct state *s)
 	s->phase = DELAY;
 	s->since = s->rounds.count;
 	s->peak = s->cwnd;
+	s->has_train = 0;
+}
+
+INLINE void begin_attempt(struct state *s)
+{
+	s->phase = ATTEMPT;
+	s->since = s->rounds.count;
+	s->cwnd = least64(s->cwnd, carried(s));
 }
 
 INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count, u32 delivered)
@@ -261,7 +278,7 @@ INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count
 	s->noise = s->loss = 0;
 	curve_begin(&s->curve, window);
 	s->peak = 0;
-	s->attempt = 0;
+	s->answers_old_data = 0;
 	s->delivered_at = f->now_us * US;
 	s->before_timeout = NONE;
 	s->has_train = 0;
@@ -298,13 +315,22 @@ INLINE bool is_measured_anew(struct state *s, const struct flow *f, u64 before)
 
 	if (silence > parameters.silence_ms * MS + f->srtt_us * US * 2) {
 		restart(s, f, most64(s->initial_window, TRAIN * f->mss), s->rounds.count, f->total_delivered);
-		s->has_train = 1;
+		s->has_train = s->answers_old_data = 1;
 		s->train = (struct train){};
 		return 1;
 	}
 	if (smallest(&s->min_rtt) != NONE)
 		s->cwnd = most64(s->cwnd, least64(before, fitting_window(s, f->mss)));
 	return 0;
+}
+
+/* Reduces the window because of congestion that is not the delay's. */
+INLINE void reduce_window(struct state *s, u64 mss)
+{
+	s->cwnd = most64(s->cwnd * 7 / 10, 2 * mss);
+	reduce(&s->curve, mss);
+	if (s->phase == STARTUP)
+		begin_delay(s);
 }
 
 INLINE void learn(struct state *s, const struct flow *f, u64 loss)
@@ -320,21 +346,20 @@ INLINE void learn(struct state *s, const struct flow *f, u64 loss)
 	if (s->loss >= MAX_PROBE_LOSS)
 		s->queued_at = s->rounds.count;
 	is_congestion = s->loss * 1000 > parameters.max_loss_permille * 1024ull;
-	if (is_congestion) {
-		s->loss = s->loss * 3 / 4;
-		s->cwnd = s->cwnd * 7 / 10;
-		reduce(&s->curve, f->mss);
-	}
 	if (s->phase == STARTUP && (is_congestion || loss > MAX_STARTUP_LOSS)) {
 		s->cwnd /= 2;
 		begin_delay(s);
+	}
+	if (is_congestion) {
+		s->loss = s->loss * 3 / 4;
+		reduce_window(s, f->mss);
 	}
 	s->cwnd = most64(s->cwnd, 2 * f->mss);
 }
 
 INLINE void measure(struct state *s, const struct flow *f)
 {
-	u64 now = f->now_us * US, memory = parameters.rtt_window_ms * MS, srtt = f->srtt_us * US;
+	u64 now = f->now_us * US, srtt = f->srtt_us * US, memory = most64(parameters.rtt_window_ms * MS, srtt * MEMORY);
 
 	if (f->rtt_us > 0) {
 		u64 rtt = f->rtt_us * US;
@@ -410,25 +435,27 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	whole = (s->fraction + (s->fraction < 0 ? 255 : 0)) >> 8;
 	s->cwnd = (s64)s->cwnd + whole < 2 * (s64)f->mss ? 2 * f->mss : s->cwnd + whole;
 	s->fraction -= whole * 256;
-	if (s->attempt)
+	if (s->phase == ATTEMPT)
 		grow(&s->curve, f->now_us * US, f->srtt_us * US, f->mss, credited);
 	if (!parameters.compete || !new_round || !is_settled(s))
 		return;
-	if (!is_filled(s, parameters.filled_percent)) {
-		s->attempt = 0;
-		return;
+	if (s->phase == DELAY) {
+		if (is_filled(s, parameters.filled_percent)) {
+			curve_begin(&s->curve, most64(s->peak, 4 * f->mss));
+			begin_attempt(s);
+		}
+	} else if (is_filled(s, parameters.empty_percent)) {
+		s->phase = COMPETE;
+		s->since = s->rounds.count;
+	} else {
+		begin_delay(s);
 	}
-	if (!s->attempt)
-		curve_begin(&s->curve, most64(s->peak, 4 * f->mss));
-	s->attempt = 0;
-	s->phase = COMPETE;
-	s->since = s->rounds.count;
 }
 
 INLINE void respond(struct state *s, const struct flow *f)
 {
-	u64 before = s->before_timeout, loss, credited = f->app_limited && !f->may_grow ? 0 : f->delivered;
-	bool new_round;
+	u64 before = s->before_timeout, loss, credited;
+	bool new_round, is_unused = !f->may_grow && (f->app_limited || f->state == TCP_CA_Open);
 
 	if (f->sampled < 0)
 		return;
@@ -439,17 +466,22 @@ INLINE void respond(struct state *s, const struct flow *f)
 	new_round = round_ends(&s->rounds, f, &loss);
 	if (new_round)
 		learn(s, f, loss);
+	s->answers_old_data &= !new_round;
+	if (s->answers_old_data)
+		return;
 	measure(s, f);
 	if (smallest(&s->min_rtt) == NONE) {
 		s->cwnd += f->delivered;
 		return;
 	}
 	s->peak = most64(s->peak, s->cwnd);
+	credited = is_unused ? 0 : f->delivered;
 	switch (s->phase) {
 	case STARTUP:
 		start_up(s, f, new_round, credited);
 		break;
 	case DELAY:
+	case ATTEMPT:
 		follow_delay(s, f, new_round, credited);
 		break;
 	default:
@@ -473,18 +505,19 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return f->ssthresh;
 }
 
-INLINE void on_loss(struct state *s, const struct flow *f)
+INLINE void on_congestion(struct state *s, const struct flow *f, bool is_mark)
 {
 	u64 min = smallest(&s->min_rtt), range = beyond(largest(&s->max_rtt), min);
 	u64 delay = beyond(most64(s->rounds.most[0], s->rounds.most[1]), min);
+	bool is_late = min != NONE && delay >= range * parameters.loss_percent / 100;
 
-	if (min == NONE || s->phase != COMPETE || delay < range * parameters.loss_percent / 100)
-		return;
-	reduce(&s->curve, f->mss);
-	s->cwnd = s->curve.window;
-	if (parameters.attempt) {
-		begin_delay(s);
-		s->attempt = 1;
+	if (s->phase == COMPETE && (is_late || is_mark)) {
+		reduce(&s->curve, f->mss);
+		s->cwnd = s->curve.window;
+		if (parameters.attempt && is_settled(s))
+			begin_attempt(s);
+	} else if (is_mark) {
+		reduce_window(s, f->mss);
 	}
 }
 
@@ -494,9 +527,10 @@ INLINE void changed(struct state *s, struct flow *f)
 		if (parameters.restart && s->before_timeout == NONE)
 			s->before_timeout = s->cwnd;
 		s->cwnd = f->mss;
-		reduce(&s->curve, f->mss);
+		if (s->asked)
+			reduce(&s->curve, f->mss);
 	} else if (s->asked) {
-		on_loss(s, f);
+		on_congestion(s, f, f->state == TCP_CA_CWR);
 	}
 	s->asked = 0;
 	permit(s, f);

@@ -26,9 +26,11 @@ pub enum EventKind {
     Closed = 10,
     /// The measurements of an ACK.
     Sample = 11,
+    /// An episode begins with an ECN mark. Only in replays.
+    Mark = 12,
 }
 
-const KINDS: [EventKind; 11] = [
+const KINDS: [EventKind; 12] = [
     EventKind::Opened,
     EventKind::Ack,
     EventKind::Congestion,
@@ -40,6 +42,7 @@ const KINDS: [EventKind; 11] = [
     EventKind::Started,
     EventKind::Closed,
     EventKind::Sample,
+    EventKind::Mark,
 ];
 
 /// Bytes of a record.

@@ -99,6 +99,7 @@ impl InRust {
                 self.cc.on_ack(flow, &ack);
             }
             EventKind::Congestion => self.cc.on_congestion(flow, Congestion::Loss),
+            EventKind::Mark => self.cc.on_congestion(flow, Congestion::Ecn),
             EventKind::Timeout => self.cc.on_congestion(flow, Congestion::Timeout),
             EventKind::TimeoutAgain => self.cc.on_congestion(flow, Congestion::TimeoutAgain),
             EventKind::Recovered => self.cc.on_recovered(flow),
@@ -171,6 +172,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
             EventKind::State => {
                 let kind = match (episode.is_some(), e.state) {
                     (true, LOSS) => Some(EventKind::Timeout),
+                    (true, CWR) => Some(EventKind::Mark),
                     (true, _) => Some(EventKind::Congestion),
                     (false, LOSS) => Some(EventKind::TimeoutAgain),
                     (false, OPEN) if state > DISORDER => Some(EventKind::Recovered),
@@ -183,7 +185,11 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
                     ack.state = state;
                 }
             }
-            EventKind::Closed | EventKind::Recovered | EventKind::Timeout | EventKind::TimeoutAgain => {}
+            EventKind::Closed
+            | EventKind::Recovered
+            | EventKind::Timeout
+            | EventKind::TimeoutAgain
+            | EventKind::Mark => {}
         }
     }
     out.extend(ack);
@@ -193,6 +199,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
 /// States of loss recovery (Linux `enum tcp_ca_state`).
 const OPEN: u8 = 0;
 const DISORDER: u8 = 1;
+const CWR: u8 = 2;
 const LOSS: u8 = 4;
 
 /// Returns true if two windows differ by at most one segment or 1 %.

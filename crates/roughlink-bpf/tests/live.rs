@@ -370,15 +370,17 @@ fn recorded_kernel_events_replay_identically_in_bpf_and_rust() {
         assert_eq!(pinned.counters().expect("pinned").not_recorded, 0);
         let stream = for_replay(&recorded);
         let count = |kind| stream.iter().filter(|e| e.kind == kind).count();
+        // A full queue of the sender's own host has the effect of a mark.
+        let reductions = count(EventKind::Congestion) + count(EventKind::Mark);
         println!(
             "{}: {} events, {} losses, {} time-outs",
             entry.name,
             stream.len(),
-            count(EventKind::Congestion),
+            reductions,
             count(EventKind::Timeout)
         );
         assert!(count(EventKind::Ack) > 300, "{}: {}", entry.name, stream.len());
-        losses += count(EventKind::Congestion);
+        losses += reductions;
         assert_eq!(count(EventKind::Opened), 1);
         let mut kernel = InKernel::new(&request).expect("it loads");
         let mut rust = InRust::new(&request, &stream[0]).expect("the parameters are valid");

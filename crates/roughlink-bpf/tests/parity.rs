@@ -141,6 +141,7 @@ const VARIANTS: &[(&str, &str)] = &[
 const WANTED: &[(Occurrence, usize)] = &[
     (Occurrence::Event(EventKind::Ack), 100_000),
     (Occurrence::Event(EventKind::Congestion), 1000),
+    (Occurrence::Event(EventKind::Mark), 100),
     (Occurrence::Event(EventKind::Timeout), 100),
     (Occurrence::Event(EventKind::TimeoutAgain), 100),
     (Occurrence::Event(EventKind::Recovered), 1000),

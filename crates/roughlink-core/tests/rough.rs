@@ -5,9 +5,13 @@ use roughlink_core::net::{Network, RunOptions};
 
 /// Runs flows for 30 s over 10 Mbit/s, with further keys of the link.
 fn run(algorithms: &[&str], ms: f64, queue: u32, keys: &str) -> RunResult {
+    run_for(30, algorithms, ms, queue, keys)
+}
+
+fn run_for(seconds: u32, algorithms: &[&str], ms: f64, queue: u32, keys: &str) -> RunResult {
     let mut text = format!(
-        "seed = 2\nduration = \"30 s\"\n\
-         tcp = {{ mss_includes_options = true, snd_buf = \"16 MiB\", rcv_buf = \"16 MiB\" }}\n\
+        "seed = 2\nduration = \"{seconds} s\"\n\
+         tcp = {{ mss_includes_options = true, snd_buf = \"16 MiB\", rcv_buf = \"16 MiB\", ecn = true }}\n\
          node = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
          rate = \"10 Mbit/s\"\ndelay = \"{} ms\"\nqueue = \"{queue} pkt\"\n{keys}\n",
         ms / 2.0
@@ -49,12 +53,59 @@ fn flows_of_its_kind_share_equally() {
     }
 }
 
+/// A flow alone does not take its own queue for another's, whatever share of the RTT it is. CUBIC fills the queue.
+#[test]
+fn a_lone_flow_keeps_the_queue_short() {
+    let queue = |cc: &str, ms, rate: &str| {
+        let keys = format!("timeline = [{{ at = \"0 s\", rate = \"{rate}\" }}]");
+        let r = run_for(60, &[cc], ms, 200, &keys);
+        r.links[0].forward.queue_mean_pkt
+    };
+    for (ms, rate) in [(10.0, "1 Mbit/s"), (40.0, "300 kbit/s"), (40.0, "2 Mbit/s"), (150.0, "1 Mbit/s")] {
+        assert!(queue("rough", ms, rate) < 8.0, "{ms} ms, {rate}: {}", queue("rough", ms, rate));
+        assert!(queue("cubic", ms, rate) > 80.0, "{ms} ms, {rate}");
+    }
+}
+
+/// Packets that a stall kept say nothing about the path: the queue is short soon after it. Nor does one late packet.
+#[test]
+fn stalls_and_late_packets_are_not_the_path() {
+    for steps in [
+        "{ at = \"10 s\", for = \"2 s\", up = false }",
+        "{ at = \"10 s\", for = \"5 s\", up = false }",
+        "{ at = \"10 s\", for = \"20 ms\", delay = \"300 ms\" }",
+    ] {
+        let keys = format!("timeline = {{ steps = [{steps}], policy = \"keep\" }}");
+        let r = run(&["rough"], 40.0, 1000, &keys);
+        assert!(r.links[0].forward.queue_mean_pkt < 10.0, "{steps}: {}", r.links[0].forward.queue_mean_pkt);
+        assert!(mbps(&r)[0] > 0.8 * 9.65, "{steps}: {:?}", mbps(&r));
+    }
+}
+
+/// Marks at a queue of 20 packets keep it short, and flows that halve their windows get their share.
+#[test]
+fn marks_reduce_the_window() {
+    for other in ["cubic", "newreno"] {
+        let r = run(&["rough", other], 40.0, 1000, "qdisc = { kind = \"threshold\", at = \"20 pkt\" }");
+        assert!(r.jain.unwrap() > 0.9, "{other}: {:?}", mbps(&r));
+        assert!(r.links[0].forward.queue_mean_pkt < 20.0 && r.flows[0].retransmits == 0);
+    }
+}
+
+/// In a queue of a second, the smallest RTT is older than ten seconds. It is remembered for 60 round trips.
+#[test]
+fn long_queues_are_shared() {
+    let keys = "timeline = [{ at = \"0 s\", rate = \"2 Mbit/s\" }]";
+    let r = run_for(120, &["rough", "cubic"], 40.0, 200, keys);
+    assert!(r.jain.unwrap() > 0.9, "{:?}", mbps(&r));
+}
+
 /// Without competition, delay alone would leave the link to CUBIC.
 #[test]
 fn cubic_and_newreno_get_their_share_and_no_more() {
     for other in ["cubic", "newreno"] {
         for queue in [20, 100] {
-            let r = run(&["rough", other], 22.0, queue, "");
+            let r = run_for(60, &["rough", other], 22.0, queue, "");
             assert!(r.jain.unwrap() > 0.85, "{other}, {queue}: {:?}", mbps(&r));
         }
     }

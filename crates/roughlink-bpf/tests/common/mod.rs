@@ -121,6 +121,7 @@ impl CongestionControl for Recorded {
         let kind = match cause {
             Congestion::Timeout => EventKind::Timeout,
             Congestion::TimeoutAgain => EventKind::TimeoutAgain,
+            Congestion::Ecn => EventKind::Mark,
             _ => EventKind::Congestion,
         };
         self.note(flow, kind, |_| ());

@@ -11,9 +11,10 @@
 //!   subtracted from the delay; otherwise jitter would look like a full queue.
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
 //!   policer drops, and the window is reduced.
-//! - **Competition.** If the queue does not drain over `patience` rounds, other flows fill it. The flow then follows a
-//!   CUBIC window, which only losses at a nearly full queue reduce. After each of these losses, the flow tries delay
-//!   again.
+//! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then takes
+//!   its own data out of the queue for two rounds. If the queue still does not drain, the flow follows a CUBIC window,
+//!   which time-outs, ECN marks and losses at a nearly full queue reduce. After marks and losses, the flow tries again.
+//! - **ECN marks** are always congestion and reduce the window.
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
 //!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
 //!   segments back to back. The spacing of their acknowledgments gives the rate.
@@ -22,7 +23,9 @@
 
 use super::bbr::carried;
 use super::entry::BuildAlgorithm;
-use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample};
+use super::{
+    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, RateSample,
+};
 use crate::units::{Rate, Time};
 use curve::CubicWindow;
 pub use params::Params;
@@ -44,6 +47,8 @@ mod window;
 enum Phase {
     Startup,
     Delay,
+    /// Delay without own data in the queue, to find out whether others fill it.
+    Attempt,
     Compete,
 }
 
@@ -78,12 +83,12 @@ pub struct Rough {
     curve: CubicWindow,
     /// Largest window since the phase began.
     peak: u64,
-    /// Set while the flow tries delay again after competing.
-    attempt: bool,
     delivered_at: Time,
     /// Window before the first of the time-outs since the last delivery.
     before_timeout: Option<u64>,
     train: Option<Train>,
+    /// Set from starting over to the first acknowledgment of data that left after it.
+    answers_old_data: bool,
 }
 
 impl BuildAlgorithm for Rough {
@@ -110,10 +115,10 @@ impl BuildAlgorithm for Rough {
             loss: 0,
             curve: CubicWindow::new(flow.initial_window),
             peak: 0,
-            attempt: false,
             delivered_at: flow.now,
             before_timeout: None,
             train: None,
+            answers_old_data: false,
         }
     }
 }
@@ -133,17 +138,22 @@ impl CongestionControl for Rough {
             self.learn(flow, loss);
         }
         let new_round = loss.is_some();
+        self.answers_old_data &= !new_round;
+        if self.answers_old_data {
+            return;
+        }
         self.measure(flow, ack, &sample);
         if self.min_rtt.get() == Time::MAX {
             self.cwnd += ack.delivered;
             return;
         }
         self.peak = self.peak.max(self.cwnd);
-        // An unused window is no evidence for a larger one.
-        let credited = if sample.app_limited && !ack.may_grow { 0 } else { ack.delivered };
+        // An unused window is no evidence for a larger one. In loss recovery, windows of other algorithms may not grow.
+        let is_unused = !ack.may_grow && (sample.app_limited || flow.state == CongestionState::Open);
+        let credited = if is_unused { 0 } else { ack.delivered };
         match self.phase {
             Phase::Startup => self.start_up(flow, ack, new_round, credited),
-            Phase::Delay => self.follow_delay(flow, ack, new_round, credited),
+            Phase::Delay | Phase::Attempt => self.follow_delay(flow, ack, new_round, credited),
             Phase::Compete => {
                 self.curve.grow(flow.now, flow.srtt, mss, credited);
                 self.cwnd = self.curve.window;
@@ -161,19 +171,24 @@ impl CongestionControl for Rough {
                 self.before_timeout.get_or_insert(self.cwnd);
             }
             self.cwnd = mss;
-            self.curve.reduce(mss);
+            if cause == Congestion::Timeout {
+                self.curve.reduce(mss);
+            }
             return;
         }
         let min = self.min_rtt.get();
         let range = self.max_rtt.get().0.saturating_sub(min);
         let delay = self.rounds.recent_most().saturating_sub(min);
-        if min < Time::MAX && self.phase == Phase::Compete && delay >= range * self.params.loss_percent / 100 {
+        let is_late = min < Time::MAX && delay >= range * self.params.loss_percent / 100;
+        let is_mark = cause == Congestion::Ecn;
+        if self.phase == Phase::Compete && (is_late || is_mark) {
             self.curve.reduce(mss);
             self.cwnd = self.curve.window;
-            if self.params.attempt {
-                self.begin_delay();
-                self.attempt = true;
+            if self.params.attempt && self.is_settled() {
+                self.begin_attempt();
             }
+        } else if is_mark {
+            self.reduce(mss);
         }
     }
 
@@ -198,8 +213,8 @@ impl CongestionControl for Rough {
     fn trace(&self) -> AlgorithmTrace {
         let phase = match self.phase {
             Phase::Startup => "startup",
-            Phase::Delay if self.attempt => "attempt",
             Phase::Delay => "delay",
+            Phase::Attempt => "attempt",
             Phase::Compete => "compete",
         };
         AlgorithmTrace { cwnd: self.cwnd, ssthresh: u64::MAX, rate: None, phase }
@@ -231,7 +246,7 @@ impl Rough {
     }
 
     fn measure(&mut self, flow: &Flow, ack: &Ack, sample: &RateSample) {
-        let memory = Time::from_millis(self.params.rtt_window_ms);
+        let memory = Time::from_millis(self.params.rtt_window_ms).max(flow.srtt * MEMORY);
         let rtt = if sample.rtt.is_zero() { ack.rtt.unwrap_or_default() } else { sample.rtt };
         if !rtt.is_zero() {
             self.rounds.add_rtt(rtt, self.params.patience);
@@ -264,16 +279,24 @@ impl Rough {
             self.queued_at = self.rounds.count;
         }
         let is_congestion = self.loss * 1000 > self.params.max_loss_permille * 1024;
-        if is_congestion {
-            self.loss = self.loss * 3 / 4;
-            self.cwnd = self.cwnd * 7 / 10;
-            self.curve.reduce(mss);
-        }
         if self.phase == Phase::Startup && (is_congestion || loss > MAX_STARTUP_LOSS) {
             self.cwnd /= 2;
             self.begin_delay();
         }
+        if is_congestion {
+            self.loss = self.loss * 3 / 4;
+            self.reduce(mss);
+        }
         self.cwnd = self.cwnd.max(2 * mss);
+    }
+
+    /// Reduces the window because of congestion that is not the delay's.
+    fn reduce(&mut self, mss: u64) {
+        self.cwnd = (self.cwnd * 7 / 10).max(2 * mss);
+        self.curve.reduce(mss);
+        if self.phase == Phase::Startup {
+            self.begin_delay();
+        }
     }
 
     fn start_up(&mut self, flow: &Flow, ack: &Ack, new_round: bool, credited: u64) {
@@ -322,29 +345,38 @@ impl Rough {
         self.fraction += if up { step } else { -step };
         self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
         self.fraction %= 256;
-        if self.attempt {
+        if self.phase == Phase::Attempt {
             self.curve.grow(flow.now, flow.srtt, mss, credited);
         }
         if !(self.params.compete && new_round && self.is_settled()) {
             return;
         }
-        if !self.is_filled(self.params.filled_percent) {
-            self.attempt = false;
-            return;
+        if self.phase == Phase::Delay {
+            if self.is_filled(self.params.filled_percent) {
+                self.curve = CubicWindow::new(self.peak.max(4 * mss));
+                self.begin_attempt();
+            }
+        } else if self.is_filled(self.params.empty_percent) {
+            (self.phase, self.since) = (Phase::Compete, self.rounds.count);
+        } else {
+            self.begin_delay();
         }
-        if !std::mem::take(&mut self.attempt) {
-            self.curve = CubicWindow::new(self.peak.max(4 * mss));
-        }
-        (self.phase, self.since) = (Phase::Compete, self.rounds.count);
     }
 
     fn begin_delay(&mut self) {
         (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
+        self.train = None;
+    }
+
+    fn begin_attempt(&mut self) {
+        (self.phase, self.since) = (Phase::Attempt, self.rounds.count);
+        self.cwnd = self.cwnd.min(carried(self.rate.get().0, self.min_rtt.get()));
     }
 
     /// Returns true if the phase has lasted long enough to judge whether others fill the queue.
     fn is_settled(&self) -> bool {
-        self.rounds.count >= self.since + self.params.patience
+        let rounds = if self.phase == Phase::Attempt { ATTEMPT } else { self.params.patience };
+        self.rounds.count >= self.since + rounds
     }
 
     /// Returns true if the queueing delay of the last rounds stayed above `percent` of its largest value.
@@ -364,6 +396,7 @@ impl Rough {
             *self = Rough {
                 rounds: Rounds::new(self.rounds.count, flow.delivered),
                 train: Some(Train::default()),
+                answers_old_data: true,
                 ..Rough::new(&self.params, &start)
             };
             return true;
@@ -379,6 +412,10 @@ impl Rough {
 const MAX_STARTUP_LOSS: u64 = 256;
 /// Average loss from which on the increase no longer doubles, in 1/1024.
 const MAX_PROBE_LOSS: u64 = 51;
+/// Round trips that the smallest and the largest RTT are remembered at least.
+const MEMORY: u64 = 60;
+/// Rounds of an attempt.
+const ATTEMPT: u64 = 2;
 /// Segments of a train.
 const TRAIN: u64 = 10;
 /// Largest factor by which a train enlarges the window.

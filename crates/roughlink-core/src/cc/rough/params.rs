@@ -73,17 +73,18 @@ impl Default for Params {
 
 impl Params {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Params { queue_quarters, pacing_percent, rtt_window_ms, patience, train_segments, .. } = *self;
+        let Params { queue_quarters, pacing_percent, rtt_window_ms, startup_percent, jump_packets, .. } = *self;
+        let Params { noise_percent, max_loss_permille, probe_rounds, patience, filled_percent, .. } = *self;
+        let Params { empty_percent, loss_percent, silence_ms, train_segments, train_percent, .. } = *self;
         let at_least_one = [queue_quarters, pacing_percent, rtt_window_ms, patience, train_segments];
-        if at_least_one.contains(&0) || at_least_one.iter().any(|&x| x > MOST) {
-            Err(format!(
-                "`queue_quarters`, `pacing_percent`, `rtt_window_ms`, `patience` and `train_segments` \
-                 must be between 1 and {MOST}"
-            ))
-        } else if [self.startup_percent, self.jump_packets, self.noise_percent, self.silence_ms, self.train_percent]
-            .iter()
-            .any(|&x| x > MOST)
-        {
+        let others = [startup_percent, jump_packets, noise_percent, max_loss_permille, probe_rounds, filled_percent]
+            .into_iter()
+            .chain([empty_percent, loss_percent, silence_ms, train_percent]);
+        if at_least_one.contains(&0) {
+            Err("`queue_quarters`, `pacing_percent`, `rtt_window_ms`, `patience` and `train_segments` must be at \
+                 least 1"
+                .into())
+        } else if others.chain(at_least_one).any(|x| x > MOST) {
             Err(format!("numbers must be at most {MOST}"))
         } else {
             Ok(())

@@ -52,7 +52,8 @@ impl Rounds {
         (self.lost, self.delivered) = (0, 0);
         self.start = delivered;
         self.count += 1;
-        self.mean_jump = (self.mean_jump * 7 + self.jump) / 8;
+        let jump = self.jump.min(self.mean_jump.max(MIN_JUMP) * 8);
+        self.mean_jump = (self.mean_jump * 7 + jump) / 8;
         self.jump = Time::ZERO;
         self.most = [Time::ZERO, self.most[0]];
         Some(share)
@@ -74,3 +75,6 @@ impl Rounds {
         self.most[0].max(self.most[1])
     }
 }
+
+/// Average increase of the RTT below which a single increase may count as 8 times this.
+const MIN_JUMP: Time = Time::from_millis(1);

@@ -9,6 +9,7 @@ struct Sender {
     flow: Flow,
     rough: Rough,
     app_limited: bool,
+    is_unused: bool,
 }
 
 impl Sender {
@@ -16,7 +17,7 @@ impl Sender {
         let mut flow = Flow::new(MSS as u32, 10 * MSS);
         flow.now = MS(1000);
         let rough = Rough::new(&toml::from_str(params).unwrap(), &flow);
-        Sender { flow, rough, app_limited: false }
+        Sender { flow, rough, app_limited: false, is_unused: false }
     }
 
     /// Acknowledges `segments` at 10 Mbit/s with this RTT. Each acknowledgment reports `lost` bytes as lost.
@@ -35,7 +36,7 @@ impl Sender {
                 app_limited: self.app_limited,
                 ..RateSample::default()
             };
-            let ack = Ack { acked: MSS, delivered: MSS, segments: 1, may_grow: !self.app_limited, ..Ack::default() };
+            let ack = Ack { acked: MSS, delivered: MSS, segments: 1, may_grow: !self.is_unused, ..Ack::default() };
             self.rough.on_ack(&self.flow, &Ack { rate: Some(sample), rtt: Some(rtt), ..ack });
         }
     }
@@ -94,15 +95,45 @@ fn only_large_loss_reduces_the_window() {
     assert!(after(MSS / 2) < after(0) * 7 / 10, "{} of {}", after(MSS / 2), after(0));
 }
 
-/// The window does not grow while the application sends less than it.
+/// The window does not grow while the application or the receiver limits the sender. In loss recovery it does.
 #[test]
 fn unused_window_does_not_grow() {
+    for (app_limited, state, grows) in [
+        (true, CongestionState::Open, false),
+        (true, CongestionState::Recovery, false),
+        (false, CongestionState::Open, false),
+        (false, CongestionState::Recovery, true),
+    ] {
+        let mut s = Sender::new("");
+        s.acknowledge(10, MS(20), 0);
+        (s.app_limited, s.is_unused, s.flow.state) = (app_limited, true, state);
+        let before = s.rough.trace().cwnd;
+        s.acknowledge(20, MS(20), 0);
+        assert_eq!(s.rough.trace().cwnd > before, grows, "{app_limited} {state:?}");
+    }
+}
+
+/// A mark is congestion in every phase: the window falls to 70 %, and startup ends.
+#[test]
+fn marks_reduce_the_window_in_every_phase() {
+    let mut s = Sender::new("compete = false");
+    s.acknowledge(30, MS(20), 0);
+    for phase in ["startup", "delay"] {
+        let before = s.rough.trace();
+        assert_eq!(before.phase, phase);
+        s.rough.on_congestion(&s.flow, Congestion::Ecn);
+        assert_eq!((s.rough.trace().cwnd, s.rough.trace().phase), (before.cwnd * 7 / 10, "delay"));
+    }
+}
+
+/// Time-outs of one episode reduce the competing window once.
+#[test]
+fn repeated_time_outs_reduce_the_competing_window_once() {
     let mut s = Sender::new("");
-    s.acknowledge(10, MS(20), 0);
-    s.app_limited = true;
-    let before = s.rough.trace().cwnd;
-    s.acknowledge(100, MS(20), 0);
-    assert_eq!((s.rough.trace().cwnd, s.rough.trace().phase), (before, "startup"));
+    s.rough.curve = CubicWindow::new(100 * MSS);
+    s.rough.on_congestion(&s.flow, Congestion::Timeout);
+    s.rough.on_congestion(&s.flow, Congestion::TimeoutAgain);
+    assert_eq!(s.rough.curve.window, 70 * MSS);
 }
 
 /// After a short silence the former window returns, as far as it fits the path. After a long one, the spacing of ten
@@ -127,6 +158,9 @@ fn silence_decides_between_return_and_a_new_measurement() {
     let mut long = silent(MS(3000));
     assert_eq!((long.segments(), long.rough.trace().phase), (10, "startup"));
     assert_eq!(long.rough.permit(&long.flow), Permit::window(10 * MSS), "back to back");
+    long.acknowledge(8, MS(2000), 0);
+    assert_eq!(long.rough.min_rtt.get(), Time::MAX, "this data left before the silence");
+    long.flow.delivered += 200 * MSS;
     long.acknowledge(8, MS(200), 0);
     let path = 10_000_000 / 8 * 200 / 1000;
     assert_eq!((long.rough.trace().cwnd, long.rough.trace().phase), (path * 90 / 100, "delay"));
@@ -148,7 +182,14 @@ fn jumps_of_the_rtt_are_noise() {
 #[test]
 fn parameters_that_make_no_sense_are_refused() {
     let flow = Flow::default();
-    for params in ["patience = 0", "queue_quarters = 0", "noise_percent = 2000000"] {
+    for params in ["patience = 0", "queue_quarters = 0"] {
         assert!(build("rough", "linux", params, &flow).is_err(), "{params}");
+    }
+    let all = toml::Table::try_from(Params::default()).unwrap();
+    for (name, _) in all.iter().filter(|(_, value)| value.is_integer()) {
+        for (value, is_valid) in [(1_000_000, true), (1_000_001, false), (i64::MAX, false)] {
+            let params = format!("{name} = {value}");
+            assert_eq!(build("rough", "linux", &params, &flow).is_ok(), is_valid, "{params}");
+        }
     }
 }
