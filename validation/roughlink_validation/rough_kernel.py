@@ -52,8 +52,8 @@ def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
     flows = []
     for number, ((_, start), delivered) in enumerate(zip(goal.flows, run.delivered, strict=True)):
         rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
-        p95 = statistics.quantiles(rtts, n=20)[-1]
-        flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": {"p95": p95}})
+        rtt = {"mean": statistics.fmean(rtts), "p95": statistics.quantiles(rtts, n=20)[-1]}
+        flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": rtt})
     return {"sim_s": seconds, "flows": flows}
 
 

@@ -61,12 +61,23 @@ class Link:
         return "\n".join(parts)
 
 
-# Links that drop early, and the number of flows on each.
+# Links that drop early, with the number of flows and the time between their starts, s.
 SHORT_QUEUES = {
-    "4 flows, queue 4, 6 ms": (Link(rtt=6, queue=4), 4),
-    "1 flow, queue 2, 40 ms": (Link(rtt=40, queue=2), 1),
+    "4 flows, queue 4, 6 ms": (Link(rtt=6, queue=4), 4, 0.1),
+    "1 flow, queue 2, 40 ms": (Link(rtt=40, queue=2), 1, 0),
     "1 flow, policer with 15 kB, 40 ms": (
-        Link(rate=100, rtt=40, keys='qdisc = { kind = "police", rate = "10 Mbit/s", burst = "15 kB" }'), 1),
+        Link(rate=100, rtt=40, keys='qdisc = { kind = "police", rate = "10 Mbit/s", burst = "15 kB" }'), 1, 0),
+    "16 flows, queue 100, 22 ms": (Link(), 16, 0.1),
+}
+# Links that can hold a long queue.
+LONG_QUEUES = {
+    "1 flow, 300 kbit/s, 40 ms, queue 200": (Link(0.3, 40, 200), 1, 0),
+    "1 flow, 10 Mbit/s, 40 ms, queue 1000": (Link(10, 40, 1000), 1, 0),
+    "the same after a stall of 5 s that keeps packets": (
+        Link(10, 40, 1000, 'timeline = { steps = [{ at = "10 s", for = "5 s", up = false }], policy = "keep" }'), 1, 0),
+    "4 flows, 10 Mbit/s, 22 ms, queue 200": (Link(queue=200), 4, 1.3),
+    "10 flows, 10 Mbit/s, 22 ms, queue 200": (Link(queue=200), 10, 1.3),
+    "2 flows, 2 Mbit/s, 22 ms, queue 200": (Link(2, 22, 200), 2, 1.3),
 }
 
 
@@ -182,6 +193,13 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
         texts = [link.scenario(flows, seconds, seed, params) for seed in seeds]
         made.append(Goal(name, bound, link, flows, seconds, texts, measure, at_most))
 
+    def add_beside(other: str, what: str, bound: float, link: Link, seconds: float) -> None:
+        # Without noise, only the start of the other flow makes the seeds differ.
+        starts = [round(random.Random(seed).uniform(0, 2), 2) for seed in seeds]
+        texts = [link.scenario([(cc, 0), (other, start)], seconds, seed, params) for seed, start in zip(seeds, starts)]
+        made.append(Goal(f"Jain's index beside {other}, {what}", bound, link, [(cc, 0), (other, starts[0])], seconds,
+                         texts, lambda r: jain([rate(r, 0), rate(r, 1)])))
+
     for rtt in (22, 80):
         for loss, share in ((0, 0.98), (5, 0.98 if rtt == 22 else 0.97), (10, 0.9)):
             link = Link(rtt=rtt, keys=bursts(loss))
@@ -195,9 +213,14 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
         for rtt in (22, 80):
             for queue, loss in ((20, 0), (100, 0), (100, 1)):
                 what = f"queue {queue}" if not loss else f"queue {queue}, {loss} % loss"
-                add(f"Jain's index beside {other}, {what}, {rtt} ms", 0.9 if loss else 0.95,
-                    Link(rtt=rtt, queue=queue, keys=bursts(loss)), [(cc, 0), (other, 0)], 100,
-                    lambda r: jain([rate(r, 0), rate(r, 1)]))
+                add_beside(other, f"{what}, {rtt} ms", 0.9 if loss else 0.95,
+                           Link(rtt=rtt, queue=queue, keys=bursts(loss)), 100)
+    for other in ("cubic", "newreno"):
+        add_beside(other, "2 Mbit/s, queue 200, 40 ms", 0.9, Link(2, 40, 200), 120)
+    for mbps, rtt in ((2, 40), (1, 150), (50, 40)):
+        base = rtt + 12 / mbps
+        add(f"mean RTT over the base, {mbps} Mbit/s, queue 200, {rtt} ms", 2, Link(mbps, rtt, 200), [(cc, 0)], 60,
+            lambda r, base=base: r["flows"][0]["rtt_ms"]["mean"] / base, at_most=True)
     for flows in (2, 4, 8):
         for rtt in (22, 80):
             add(f"Jain's index of {flows} flows, {rtt} ms", 0.97, Link(rtt=rtt),
@@ -319,17 +342,21 @@ def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) 
     return run_all(texts, waited, series=True, sample="1 ms")
 
 
-# ---- Short queues ----------------------------------------------------------------------------------------------------
+# ---- Short and long queues -------------------------------------------------------------------------------------------
 
 
-def on_short_queue(place: str, cc: str, params: dict | None = None) -> tuple[float, float, float]:
-    """Returns the share of segments sent again, Jain's index, and the share of the limit of 10 Mbit/s."""
-    link, flows = SHORT_QUEUES[place]
-    text = link.scenario([(cc, round(0.1 * i, 1)) for i in range(flows)], 60, 1, params)
+def on_queue(place: tuple, cc: str, params: dict | None = None) -> tuple[float, float, float, float]:
+    """Returns the share of segments sent again, Jain's index, the share of the limit, and the mean queue in packets.
+
+    The limit is 10 Mbit/s or the rate of the link.
+    """
+    link, flows, apart = place
+    text = link.scenario([(cc, round(apart * i, 1)) for i in range(flows)], 60, 1, params)
     result = run_all([text])[0]
     resent, sent = (sum(flow[key] for flow in result["flows"]) for key in ("retransmits", "segments"))
     rates = [rate(result, i) for i in range(flows)]
-    return resent / sent, jain(rates), delivered(result) * 8e-6 / result["sim_s"] / (10 * PAYLOAD)
+    share = delivered(result) * 8e-6 / result["sim_s"] / (min(10, link.rate) * PAYLOAD)
+    return resent / sent, jain(rates), share, result["links"][1]["forward"]["queue_mean_pkt"]
 
 
 # ---- A charging session beside a download ----------------------------------------------------------------------------

@@ -64,10 +64,6 @@ fn expected(link: &str, stack: Stack, recovery: LossRecovery, cc: &str) -> (f64,
         (LossRecovery::Reno, "bic") if short => 0.35,
         (LossRecovery::Reno, "cubic") if short => 0.7,
         (LossRecovery::Reno, "bbr" | "bbr3") if short && ns3 => 0.75,
-        // The parameters of `rough` are for Linux. On the other stacks it reaches the rate of the link more slowly.
-        // The reason was not examined.
-        (LossRecovery::Tahoe, "rough") if short && one => 0.48,
-        (_, "rough") if (short && one) || (!short && stack != Stack::Linux) => 0.7,
         // Tahoe declares everything in flight lost, which bounds the model until the next probe for bandwidth.
         (LossRecovery::Tahoe, "bbr3") if short && ns3 => 0.4,
         (LossRecovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
