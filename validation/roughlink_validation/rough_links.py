@@ -21,6 +21,7 @@ from roughlink_validation.building import ROOT
 
 # Share of payload in a full packet, with timestamps.
 PAYLOAD = 1448 / 1500
+TCP = '[tcp]\nstack = "linux"\nmss_includes_options = true\nsnd_buf = "64 MiB"\nrcv_buf = "64 MiB"'
 # Transmission time of a full packet on the bottleneck and the fast link, ms.
 SERIALIZATION = 1.22
 # First seeds of the random links: for the search, and held out from it.
@@ -47,18 +48,14 @@ class Link:
         """Returns a scenario with endless flows, each given as an algorithm and a start in s."""
         near = 1 if self.rtt > 4 else self.rtt / 4
         parts = [
-            f'seed = {seed}\nduration = "{seconds} s"\n[tcp]\nstack = "linux"\nmss_includes_options = true',
-            'snd_buf = "64 MiB"\nrcv_buf = "64 MiB"',
+            f'seed = {seed}\nduration = "{seconds} s"\n{TCP}',
             '[[node]]\nname = "s"\n[[node]]\nname = "r"\n[[node]]\nname = "c"',
             f'[[link]]\nname = "fast"\nbetween = ["s", "r"]\nrate = "{max(500, 10 * self.rate)} Mbit/s"',
             f'delay = "{self.rtt / 2 - near} ms"\nqueue = "100000 pkt"',
             f'[[link]]\nname = "rough"\nbetween = ["r", "c"]\nrate = "{self.rate} Mbit/s"\ndelay = "{near} ms"',
             f'queue = "{self.queue} pkt"\n{self.keys}',
         ]
-        for number, (cc, start) in enumerate(flows):
-            parts.append(f'[[flow]]\nname = "{number}"\nkind = "bulk"\nfrom = "s"\nto = "c"\nstart = "{start} s"')
-            parts.append(f'cc = "{cc}"' + own_keys(cc, params))
-        return "\n".join(parts)
+        return "\n".join([*parts, endless(flows, "s", "c", params)])
 
 
 # Links that drop early, with the number of flows and the time between their starts, s.
@@ -79,6 +76,14 @@ LONG_QUEUES = {
     "10 flows, 10 Mbit/s, 22 ms, queue 200": (Link(queue=200), 10, 1.3),
     "2 flows, 2 Mbit/s, 22 ms, queue 200": (Link(2, 22, 200), 2, 1.3),
 }
+
+
+def endless(flows: list[tuple[str, float]], source: str, sink: str, params: dict | None = None) -> str:
+    """Returns endless flows, each given as an algorithm and a start in s."""
+    return "\n".join(
+        f'[[flow]]\nname = "{number}"\nkind = "bulk"\nfrom = "{source}"\nto = "{sink}"\nstart = "{start} s"\n'
+        f'cc = "{cc}"{own_keys(cc, params)}'
+        for number, (cc, start) in enumerate(flows))
 
 
 def own_keys(cc: str, params: dict | None) -> str:

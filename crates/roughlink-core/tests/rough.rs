@@ -53,7 +53,7 @@ fn flows_of_its_kind_share_equally() {
     }
 }
 
-/// A flow alone does not take its own queue for another's, whatever share of the RTT it is. CUBIC fills the queue.
+/// A flow alone keeps the queue short, even if its own data is most of the RTT. CUBIC fills the queue.
 #[test]
 fn a_lone_flow_keeps_the_queue_short() {
     let queue = |cc: &str, ms, rate: &str| {
@@ -92,7 +92,7 @@ fn marks_reduce_the_window() {
     }
 }
 
-/// In a queue of a second, the smallest RTT is older than ten seconds. It is remembered for 60 round trips.
+/// In a queue of a second, the smallest RTT is older than ten seconds. The flow keeps it for 60 round trips.
 #[test]
 fn long_queues_are_shared() {
     let keys = "timeline = [{ at = \"0 s\", rate = \"2 Mbit/s\" }]";

@@ -151,8 +151,8 @@ impl TcpSender {
         self.report(&mut ack, a);
     }
 
-    /// Reports an acknowledgment to the algorithm. Its sample has the bytes that it showed to be lost. In ns-3, this is
-    /// the absolute change in the bytes declared lost, even if they decreased (3.44 `TcpSocketBase::ReceivedAck`).
+    /// Reports an acknowledgment to the algorithm, with the bytes that it showed to be lost. In ns-3, these are the
+    /// absolute change in the bytes declared lost, even if they decreased (3.44 `TcpSocketBase::ReceivedAck`).
     #[inline]
     fn report(&mut self, ack: &mut Ack, a: &AckInfo) {
         if let Some(rate) = &mut ack.rate {
