@@ -14,6 +14,7 @@
 //! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then takes
 //!   its own data out of the queue for two rounds. If the queue still does not drain, the flow follows a CUBIC window,
 //!   which time-outs, ECN marks and losses at a nearly full queue reduce. After marks and losses, the flow tries again.
+//!   The smallest RTT is that of at least 60 round trips, because the queue may last for seconds.
 //! - **ECN marks** are always congestion and reduce the window.
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
 //!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
