@@ -25,7 +25,7 @@
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
 #define MEMORY 60 /* of the smallest and the largest RTT, round trips */
 #define ATTEMPT_ROUNDS 2
-#define MIN_JUMP MS /* of the RTT, on average; a single jump counts as at most 8 times this */
+#define MIN_JUMP MS /* of the RTT, on average; a single jump later counts as at most 8 times this */
 #define TRAIN 10 /* segments */
 #define MAX_JUMP 64 /* by which a train enlarges the window */
 #define MAX_CURVE_MS 100000 /* so that products fit */
@@ -182,6 +182,8 @@ INLINE void rounds_begin(struct rounds *r, u64 count, u32 delivered)
 /* Returns true if a round ends, and its share of lost bytes in `share`, 1/1024. */
 INLINE bool round_ends(struct rounds *r, const struct flow *f, u64 *share)
 {
+	u64 most;
+
 	r->lost += (u64)f->losses * f->mss;
 	r->delivered += f->delivered;
 	if (after(r->start, f->total_delivered - f->sampled))
@@ -190,7 +192,8 @@ INLINE bool round_ends(struct rounds *r, const struct flow *f, u64 *share)
 	r->lost = r->delivered = 0;
 	r->start = f->total_delivered;
 	r->count++;
-	r->mean_jump = (r->mean_jump * 7 + least64(r->jump, most64(r->mean_jump, MIN_JUMP) * 8)) / 8;
+	most = r->count <= 2 ? NONE : most64(r->mean_jump, MIN_JUMP) * 8; /* the average is not known at the start */
+	r->mean_jump = (r->mean_jump * 7 + least64(r->jump, most)) / 8;
 	r->jump = 0;
 	r->most[1] = r->most[0];
 	r->most[0] = 0;

@@ -52,7 +52,9 @@ impl Rounds {
         (self.lost, self.delivered) = (0, 0);
         self.start = delivered;
         self.count += 1;
-        let jump = self.jump.min(self.mean_jump.max(MIN_JUMP) * 8);
+        // At the start, the average is not known yet.
+        let most = if self.count <= 2 { Time::MAX } else { self.mean_jump.max(MIN_JUMP) * 8 };
+        let jump = self.jump.min(most);
         self.mean_jump = (self.mean_jump * 7 + jump) / 8;
         self.jump = Time::ZERO;
         self.most = [Time::ZERO, self.most[0]];
