@@ -116,13 +116,20 @@ fn unused_window_does_not_grow() {
 /// A mark is congestion in every phase: the window falls to 70 %, and startup ends.
 #[test]
 fn marks_reduce_the_window_in_every_phase() {
-    let mut s = Sender::new("compete = false");
-    s.acknowledge(30, MS(20), 0);
-    for phase in ["startup", "delay"] {
+    for (phase, name, after) in [
+        (Phase::Startup, "startup", "delay"),
+        (Phase::Delay, "delay", "delay"),
+        (Phase::Attempt, "attempt", "attempt"),
+        (Phase::Compete, "compete", "compete"),
+    ] {
+        let mut s = Sender::new("compete = false");
+        s.acknowledge(30, MS(20), 0);
+        assert_eq!(s.rough.trace().phase, "startup");
+        (s.rough.phase, s.rough.since, s.rough.curve) = (phase, s.rough.rounds.count, CubicWindow::new(s.rough.cwnd));
         let before = s.rough.trace();
-        assert_eq!(before.phase, phase);
+        assert_eq!(before.phase, name);
         s.rough.on_congestion(&s.flow, Congestion::Ecn);
-        assert_eq!((s.rough.trace().cwnd, s.rough.trace().phase), (before.cwnd * 7 / 10, "delay"));
+        assert_eq!((s.rough.trace().cwnd, s.rough.trace().phase), (before.cwnd * 7 / 10, after));
     }
 }
 
@@ -130,7 +137,7 @@ fn marks_reduce_the_window_in_every_phase() {
 #[test]
 fn repeated_time_outs_reduce_the_competing_window_once() {
     let mut s = Sender::new("");
-    s.rough.curve = CubicWindow::new(100 * MSS);
+    (s.rough.phase, s.rough.curve) = (Phase::Compete, CubicWindow::new(100 * MSS));
     s.rough.on_congestion(&s.flow, Congestion::Timeout);
     s.rough.on_congestion(&s.flow, Congestion::TimeoutAgain);
     assert_eq!(s.rough.curve.window, 70 * MSS);
@@ -182,8 +189,8 @@ fn jumps_of_the_rtt_are_noise() {
 #[test]
 fn parameters_that_make_no_sense_are_refused() {
     let flow = Flow::default();
-    for params in ["patience = 0", "queue_quarters = 0"] {
-        assert!(build("rough", "linux", params, &flow).is_err(), "{params}");
+    for name in ["queue_quarters", "pacing_percent", "rtt_window_ms", "patience", "train_segments"] {
+        assert!(build("rough", "linux", &format!("{name} = 0"), &flow).is_err(), "{name}");
     }
     let all = toml::Table::try_from(Params::default()).unwrap();
     for (name, _) in all.iter().filter(|(_, value)| value.is_integer()) {
