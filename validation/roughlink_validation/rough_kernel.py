@@ -37,16 +37,16 @@ def with_simulated() -> dict[str, tuple[float, float]]:
     made = [goal for goal in links.goals("rough", range(SEED, SEED + 1)) if goal.name in kept]
     texts = []
     for goal in made:
-        text = scenario(goal, kept[goal.name][1]).replace('[tcp]\nstack = "linux"', links.TCP)
+        text = scenario(goal, kept[goal.name][1], links.TCP)
         texts.append(f"seed = {SEED}\n{text}" + links.endless(goal.flows, "server", "client"))
     results = links.run_all(texts)
     return {goal.name: (kept[goal.name][0], goal.measure(result)) for goal, result in zip(made, results)}
 
 
-def scenario(goal: links.Goal, seconds: float) -> str:
+def scenario(goal: links.Goal, seconds: float, tcp: str = '[tcp]\nstack = "linux"') -> str:
     link = goal.link
     return (
-        f'duration = "{seconds} s"\n[tcp]\nstack = "linux"\n[[node]]\nname = "server"\n[[node]]\nname = "client"\n'
+        f'duration = "{seconds} s"\n{tcp}\n[[node]]\nname = "server"\n[[node]]\nname = "client"\n'
         f'[[link]]\nname = "link"\nbetween = ["server", "client"]\nrate = "{link.rate} Mbit/s"\n'
         f'delay = "{link.rtt / 2} ms"\nqueue = "{link.queue} pkt"\n{link.keys}\n'
     )

@@ -7,6 +7,8 @@
  * - The kernel counts delivered and lost data in segments, and times in microseconds.
  * - The window is rounded down to segments.
  * - The first ten segments are not paced.
+ * - Each entry into TCP_CA_CWR counts as an ECN mark. Linux also enters it when a tail loss probe has repaired a loss,
+ *   or the sender's own queue is full.
  */
 #define PARAMETERS(P)                                                                       \
 	P(queue_quarters, 1) P(pacing_percent, 1) P(rtt_window_ms, 1) P(startup_percent, 1) \
@@ -23,7 +25,7 @@
 
 #define MAX_STARTUP_LOSS 256 /* of a round, 1/1024 */
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
-#define MEMORY 60 /* of the smallest and the largest RTT, round trips */
+#define MEMORY 60 /* round trips in the window of the smallest and the largest RTT, at least */
 #define ATTEMPT_ROUNDS 2
 #define MIN_JUMP MS /* of the RTT, on average; a single jump later counts as at most 8 times this */
 #define TRAIN 10 /* segments */
@@ -105,7 +107,7 @@ struct train {
 struct state {
 	u32 phase; /* enum phase */
 	bool grows; /* startup: the last round raised the rate by a quarter */
-	bool answers_old_data; /* until data sent after starting over is acknowledged */
+	bool awaits_new_data; /* until data sent after starting over is acknowledged */
 	bool has_train;
 	bool asked; /* the kernel called `ssthresh`, and not yet `set_state` */
 	u64 since; /* round in which the phase began */
@@ -217,15 +219,15 @@ INLINE u64 wanted(u64 mss)
 	return parameters.queue_quarters * mss / 4;
 }
 
-/* Returns the bytes that the path carries in its smallest RTT. */
-INLINE u64 carried(const struct state *s)
+/* Returns the bandwidth-delay product: the bytes that the path carries in its smallest RTT. */
+INLINE u64 bdp(const struct state *s)
 {
 	return largest(&s->rate) * (smallest(&s->min_rtt) / US) / 1000000;
 }
 
 INLINE u64 fitting_window(const struct state *s, u64 mss)
 {
-	return carried(s) + wanted(mss);
+	return bdp(s) + wanted(mss);
 }
 
 /* Returns the queueing delay without noise, and in `window` the window that keeps `wanted` in the queue. */
@@ -263,7 +265,7 @@ INLINE void begin_attempt(struct state *s)
 {
 	s->phase = ATTEMPT;
 	s->since = s->rounds.count;
-	s->cwnd = least64(s->cwnd, carried(s));
+	s->cwnd = least64(s->cwnd, bdp(s));
 }
 
 INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count, u32 delivered)
@@ -281,7 +283,7 @@ INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count
 	s->noise = s->loss = 0;
 	curve_begin(&s->curve, window);
 	s->peak = 0;
-	s->answers_old_data = 0;
+	s->awaits_new_data = 0;
 	s->delivered_at = f->now_us * US;
 	s->before_timeout = NONE;
 	s->has_train = 0;
@@ -318,7 +320,7 @@ INLINE bool is_measured_anew(struct state *s, const struct flow *f, u64 before)
 
 	if (silence > parameters.silence_ms * MS + f->srtt_us * US * 2) {
 		restart(s, f, most64(s->initial_window, TRAIN * f->mss), s->rounds.count, f->total_delivered);
-		s->has_train = s->answers_old_data = 1;
+		s->has_train = s->awaits_new_data = 1;
 		s->train = (struct train){};
 		return 1;
 	}
@@ -327,7 +329,7 @@ INLINE bool is_measured_anew(struct state *s, const struct flow *f, u64 before)
 	return 0;
 }
 
-/* Reduces the window because of congestion that is not the delay's. */
+/* Reduces the window after a sign of congestion other than delay, and ends startup. */
 INLINE void reduce_window(struct state *s, u64 mss)
 {
 	s->cwnd = most64(s->cwnd * 7 / 10, 2 * mss);
@@ -469,8 +471,8 @@ INLINE void respond(struct state *s, const struct flow *f)
 	new_round = round_ends(&s->rounds, f, &loss);
 	if (new_round)
 		learn(s, f, loss);
-	s->answers_old_data &= !new_round;
-	if (s->answers_old_data)
+	s->awaits_new_data &= !new_round;
+	if (s->awaits_new_data)
 		return;
 	measure(s, f);
 	if (smallest(&s->min_rtt) == NONE) {

@@ -92,7 +92,7 @@ fn marks_reduce_the_window() {
     }
 }
 
-/// In a queue of a second, the smallest RTT is older than ten seconds. The flow keeps it for 60 round trips.
+/// In a queue of a second, the smallest RTT is older than ten seconds. The flow keeps it for 30 to 60 round trips.
 #[test]
 fn long_queues_are_shared() {
     let keys = "timeline = [{ at = \"0 s\", rate = \"2 Mbit/s\" }]";

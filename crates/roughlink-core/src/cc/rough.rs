@@ -11,11 +11,12 @@
 //!   subtracted from the delay; otherwise jitter would look like a full queue.
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
 //!   policer drops, and the window is reduced.
-//! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then takes
-//!   its own data out of the queue for two rounds. If the queue still does not drain, the flow follows a CUBIC window,
-//!   which time-outs, ECN marks and losses at a nearly full queue reduce. After marks and losses, the flow tries again.
-//!   The smallest RTT is that of at least 60 round trips, because the queue may last for seconds.
-//! - **ECN marks** are always congestion and reduce the window.
+//! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then lowers
+//!   its window to the bandwidth-delay product for two rounds. If the queue still does not drain, the flow follows a
+//!   CUBIC window, which time-outs, ECN marks and losses at a nearly full queue reduce. After a mark or such a loss,
+//!   the flow tries again if it has competed for `patience` rounds. Queues may last for seconds, so the flow keeps the
+//!   smallest RTT for 30 to 60 round trips.
+//! - **ECN marks** reduce the window in every phase.
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
 //!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
 //!   segments back to back. The spacing of their acknowledgments gives the rate.
@@ -48,7 +49,7 @@ mod window;
 enum Phase {
     Startup,
     Delay,
-    /// Delay without own data in the queue, to find out whether others fill it.
+    /// Delay from a window that fits the path without a queue, to find out whether others fill the queue.
     Attempt,
     Compete,
 }
@@ -89,7 +90,7 @@ pub struct Rough {
     before_timeout: Option<u64>,
     train: Option<Train>,
     /// Set from starting over to the first acknowledgment of data that left after it.
-    answers_old_data: bool,
+    awaits_new_data: bool,
 }
 
 impl BuildAlgorithm for Rough {
@@ -119,7 +120,7 @@ impl BuildAlgorithm for Rough {
             delivered_at: flow.now,
             before_timeout: None,
             train: None,
-            answers_old_data: false,
+            awaits_new_data: false,
         }
     }
 }
@@ -139,8 +140,8 @@ impl CongestionControl for Rough {
             self.learn(flow, loss);
         }
         let new_round = loss.is_some();
-        self.answers_old_data &= !new_round;
-        if self.answers_old_data {
+        self.awaits_new_data &= !new_round;
+        if self.awaits_new_data {
             return;
         }
         self.measure(flow, ack, &sample);
@@ -149,7 +150,7 @@ impl CongestionControl for Rough {
             return;
         }
         self.peak = self.peak.max(self.cwnd);
-        // An unused window is no evidence for a larger one. In loss recovery, windows of other algorithms may not grow.
+        // An unused window is no evidence for a larger one. In loss recovery, `may_grow` does not tell.
         let is_unused = !ack.may_grow && (sample.app_limited || flow.state == CongestionState::Open);
         let credited = if is_unused { 0 } else { ack.delivered };
         match self.phase {
@@ -223,9 +224,14 @@ impl CongestionControl for Rough {
 }
 
 impl Rough {
-    /// Returns the bytes that the path carries in its smallest RTT plus those that the flow keeps in the queue.
+    /// Returns the bandwidth-delay product: the bytes that the path carries in its smallest RTT.
+    fn bdp(&self) -> u64 {
+        carried(self.rate.get().0, self.min_rtt.get())
+    }
+
+    /// Returns the bandwidth-delay product plus the bytes that the flow keeps in the queue.
     fn fitting_window(&self, mss: u64) -> u64 {
-        carried(self.rate.get().0, self.min_rtt.get()) + self.wanted(mss)
+        self.bdp() + self.wanted(mss)
     }
 
     /// Returns the bytes that the flow keeps in the queue.
@@ -291,7 +297,7 @@ impl Rough {
         self.cwnd = self.cwnd.max(2 * mss);
     }
 
-    /// Reduces the window because of congestion that is not the delay's.
+    /// Reduces the window after a sign of congestion other than delay, and ends startup.
     fn reduce(&mut self, mss: u64) {
         self.cwnd = (self.cwnd * 7 / 10).max(2 * mss);
         self.curve.reduce(mss);
@@ -371,7 +377,7 @@ impl Rough {
 
     fn begin_attempt(&mut self) {
         (self.phase, self.since) = (Phase::Attempt, self.rounds.count);
-        self.cwnd = self.cwnd.min(carried(self.rate.get().0, self.min_rtt.get()));
+        self.cwnd = self.cwnd.min(self.bdp());
     }
 
     /// Returns true if the phase has lasted long enough to judge whether others fill the queue.
@@ -397,7 +403,7 @@ impl Rough {
             *self = Rough {
                 rounds: Rounds::new(self.rounds.count, flow.delivered),
                 train: Some(Train::default()),
-                answers_old_data: true,
+                awaits_new_data: true,
                 ..Rough::new(&self.params, &start)
             };
             return true;
@@ -413,7 +419,7 @@ impl Rough {
 const MAX_STARTUP_LOSS: u64 = 256;
 /// Average loss from which on the increase no longer doubles, in 1/1024.
 const MAX_PROBE_LOSS: u64 = 51;
-/// Round trips that the smallest and the largest RTT are remembered at least.
+/// Round trips in the window of the smallest and the largest RTT, at least.
 const MEMORY: u64 = 60;
 /// Rounds of an attempt.
 const ATTEMPT: u64 = 2;

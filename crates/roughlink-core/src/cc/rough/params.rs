@@ -11,7 +11,7 @@ pub struct Params {
     pub queue_quarters: u64,
     /// Pacing rate over the window per round trip, percent; startup uses 200.
     pub pacing_percent: u64,
-    /// Memory of the smallest and the largest RTT, ms.
+    /// Window of the smallest and the largest RTT, ms; at least 60 round trips.
     pub rtt_window_ms: u64,
     /// Share of the smallest RTT, percent: a larger queueing delay ends startup even if the rate still grows.
     pub startup_percent: u64,
@@ -34,7 +34,7 @@ pub struct Params {
     /// Position of the largest recent RTT between the smallest and the largest, percent. While competing, a loss at or
     /// above it is congestion.
     pub loss_percent: u64,
-    /// Try delay again after each loss that is congestion while competing.
+    /// Try delay again after an ECN mark, or a loss that is congestion, if the flow has competed for `patience` rounds.
     pub attempt: bool,
     /// Return to the former window after a time-out, and begin again with a train after a longer silence.
     pub restart: bool,
@@ -73,18 +73,17 @@ impl Default for Params {
 
 impl Params {
     pub(super) fn check(&self) -> Result<(), String> {
-        let Params { queue_quarters, pacing_percent, rtt_window_ms, startup_percent, jump_packets, .. } = *self;
-        let Params { noise_percent, max_loss_permille, probe_rounds, patience, filled_percent, .. } = *self;
-        let Params { empty_percent, loss_percent, silence_ms, train_segments, train_percent, .. } = *self;
-        let at_least_one = [queue_quarters, pacing_percent, rtt_window_ms, patience, train_segments];
-        let others = [startup_percent, jump_packets, noise_percent, max_loss_permille, probe_rounds, filled_percent]
-            .into_iter()
-            .chain([empty_percent, loss_percent, silence_ms, train_percent]);
+        let p = self;
+        let at_least_one = [p.queue_quarters, p.pacing_percent, p.rtt_window_ms, p.patience, p.train_segments];
+        let others = [
+            [p.startup_percent, p.jump_packets, p.noise_percent, p.max_loss_permille, p.probe_rounds],
+            [p.filled_percent, p.empty_percent, p.loss_percent, p.silence_ms, p.train_percent],
+        ];
         if at_least_one.contains(&0) {
             Err("`queue_quarters`, `pacing_percent`, `rtt_window_ms`, `patience` and `train_segments` must be at \
                  least 1"
                 .into())
-        } else if others.chain(at_least_one).any(|x| x > MOST) {
+        } else if others.iter().flatten().chain(&at_least_one).any(|&x| x > MOST) {
             Err(format!("numbers must be at most {MOST}"))
         } else {
             Ok(())

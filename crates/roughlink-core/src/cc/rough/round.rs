@@ -52,7 +52,7 @@ impl Rounds {
         (self.lost, self.delivered) = (0, 0);
         self.start = delivered;
         self.count += 1;
-        // At the start, the average is not known yet.
+        // One late packet must not look like noise. In the first two rounds, the average is not known yet.
         let most = if self.count <= 2 { Time::MAX } else { self.mean_jump.max(MIN_JUMP) * 8 };
         let jump = self.jump.min(most);
         self.mean_jump = (self.mean_jump * 7 + jump) / 8;
@@ -78,5 +78,5 @@ impl Rounds {
     }
 }
 
-/// Average increase of the RTT below which a single increase may count as 8 times this.
+/// Lower bound of the average that limits a jump.
 const MIN_JUMP: Time = Time::from_millis(1);
