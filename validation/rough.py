@@ -187,7 +187,7 @@ def main() -> int:
         parts.extend([text, made()])
 
     add("goals", f"Means of {len(SEEDS)} seeds, with the range for `rough`; goals that the mean misses are in "
-        "italics. The five goals at other rates than 10 Mbit/s are our own additions. CUBIC or NewReno start up to 2 s "
+        "italics. The six goals at other rates than 10 Mbit/s are our own additions. CUBIC or NewReno start up to 2 s "
         "later; the seed sets when. In Linux: one run of at most 60 s between two kernels, with the smoothed RTT; "
         "in parentheses, a simulation of the same run. These runs have no fast first link:", goals_table)
     add("changes of the path", "Time from the end of a change to 90 % of the new rate, on one seed:", changes_table)

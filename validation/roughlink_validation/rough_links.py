@@ -226,6 +226,10 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
         base = rtt + 12 / mbps
         add(f"mean RTT over the base, {mbps} Mbit/s, queue 200, {rtt} ms", 2, Link(mbps, rtt, 200), [(cc, 0)], 60,
             lambda r, base=base: r["flows"][0]["rtt_ms"]["mean"] / base, at_most=True)
+    slow, fast = 5, 100
+    keys = f'timeline = [{{ at = "0 s", for = "10 s", rate = "{slow} Mbit/s" }}]'
+    add(f"share of the limit, {slow} Mbit/s for 10 s, then {fast}, queue 1000, 100 ms", 0.9,
+        Link(fast, 100, 1000, keys), [(cc, 0)], 30, lambda r: rate(r) / ((slow + 2 * fast) / 3 * PAYLOAD))
     for flows in (2, 4, 8):
         for rtt in (22, 80):
             add(f"Jain's index of {flows} flows, {rtt} ms", 0.97, Link(rtt=rtt),

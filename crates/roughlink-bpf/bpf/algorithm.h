@@ -74,12 +74,13 @@ struct flow {
 	s32 sampled; /* segments delivered since the newest segment that this ACK delivers was sent; -1 = no sample */
 	u32 interval_us; /* in which these were delivered; 0 = unknown */
 	u32 losses; /* segments that this ACK showed to be lost */
-	u32 app_limited; /* the sender had no more data when that segment was sent */
+	u8 app_limited; /* the sender had no more data when that segment was sent */
+	u8 ecn_echo; /* the ACK carries ECE (RFC 3168) */
 };
 _Static_assert(sizeof(struct flow) == 120, "as in event.rs");
 
 enum kind {
-	OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE, MARK,
+	OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE,
 };
 
 /* Each of the following has a separate map, which the loader finds by its section. */

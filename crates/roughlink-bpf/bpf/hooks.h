@@ -108,6 +108,7 @@ int opened(u64 *ctx)
 	c->una = ((struct tcp_sock *)sk)->snd_una;
 	look(&f, sk, c);
 	c->state = f.state;
+	f.total_delivered = ((struct tcp_sock *)sk)->delivered;
 	address(&f, &sk->__sk_common);
 	note(&f, OPENED, 1);
 	CALL(begin, s, &f);
@@ -170,6 +171,7 @@ int controlled(u64 *ctx)
 	f.interval_us = rs->interval_us > 0 ? rs->interval_us : 0;
 	f.losses = rs->losses;
 	f.app_limited = rs->is_app_limited;
+	f.ecn_echo = !!(ctx[2] & FLAG_ECE);
 	f.may_grow = window_is_the_limit((void *)sk);
 	note(&f, ACK, 2);
 	algorithm.control(s, &f);
@@ -407,7 +409,6 @@ int replay(struct flow *e)
 			CALL(avoid, s, &f);
 		break;
 	case CONGESTION:
-	case MARK:
 	case TIMEOUT:
 	case TIMEOUT_AGAIN:
 		if (e->state != replay_flow.state)
@@ -421,7 +422,7 @@ int replay(struct flow *e)
 			}
 			f.ssthresh = f.cwnd = ssthresh;
 		}
-		f.state = e->kind == CONGESTION ? TCP_CA_Recovery : e->kind == MARK ? TCP_CA_CWR : TCP_CA_Loss;
+		f.state = e->kind == CONGESTION ? TCP_CA_Recovery : TCP_CA_Loss;
 		if (f.state == TCP_CA_Loss)
 			f.cwnd = 1;
 		CALL(changed, s, &f);

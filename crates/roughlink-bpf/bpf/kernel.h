@@ -71,6 +71,8 @@ struct rate_sample {
 	bool is_app_limited;
 } RELOCATED;
 
+#define FLAG_ECE 0x40 /* in the flags of an ACK */
+
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 

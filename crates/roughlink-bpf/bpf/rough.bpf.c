@@ -7,8 +7,7 @@
  * - The kernel counts delivered and lost data in segments, and times in microseconds.
  * - The window is rounded down to segments.
  * - The first ten segments are not paced.
- * - Each entry into TCP_CA_CWR counts as an ECN mark. Linux also enters it when a tail loss probe has repaired a loss,
- *   or the sender's own queue is full.
+ * - When the sender's own queue is full, Linux enters TCP_CA_CWR. Here this counts as a loss.
  */
 #define PARAMETERS(P)                                                                       \
 	P(queue_quarters, 1) P(pacing_percent, 1) P(rtt_window_ms, 1) P(startup_percent, 1) \
@@ -26,6 +25,8 @@
 #define MAX_STARTUP_LOSS 256 /* of a round, 1/1024 */
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
 #define MEMORY 60 /* round trips in the window of the smallest and the largest RTT, at least */
+#define MAX_MEMORY (60 * SECOND) /* that these round trips may take */
+#define PEAK_MEMORY 4 /* rounds that `peak` covers, in units of `patience` */
 #define ATTEMPT_ROUNDS 2
 #define MIN_JUMP MS /* of the RTT, on average; a single jump later counts as at most 8 times this */
 #define TRAIN 10 /* segments */
@@ -88,7 +89,7 @@ struct rounds {
 	u32 start; /* segments delivered at the start of the round */
 	u64 lost, delivered; /* bytes */
 	u64 last_rtt, jump, mean_jump;
-	u64 most[2]; /* largest RTT of this round and of the last */
+	u64 max_rtts[2]; /* of this round and of the last */
 	struct sliding least, largest; /* RTT of the last rounds */
 };
 
@@ -107,9 +108,8 @@ struct train {
 struct state {
 	u32 phase; /* enum phase */
 	bool grows; /* startup: the last round raised the rate by a quarter */
-	bool awaits_new_data; /* until data sent after starting over is acknowledged */
 	bool has_train;
-	bool asked; /* the kernel called `ssthresh`, and not yet `set_state` */
+	bool is_alerted; /* an episode of loss or marks has begun; the next ACK tells which */
 	u64 since; /* round in which the phase began */
 	u64 initial_window, cwnd;
 	s64 fraction; /* 1/256 bytes */
@@ -121,7 +121,8 @@ struct state {
 	u64 noise;
 	u64 loss; /* 1/1024 */
 	struct curve curve;
-	u64 peak;
+	struct sliding peak; /* window in the last rounds */
+	struct sliding in_use; /* bytes in flight in this round and the last */
 	u64 delivered_at;
 	u64 before_timeout; /* NONE = no time-out since the last delivery */
 	struct train train;
@@ -176,9 +177,9 @@ INLINE void grow(struct curve *c, u64 now, u64 srtt, u64 mss, u64 acked)
 
 /* --- Rounds --- */
 
-INLINE void rounds_begin(struct rounds *r, u64 count, u32 delivered)
+INLINE void rounds_begin(struct rounds *r, u32 delivered)
 {
-	*r = (struct rounds){ .count = count, .start = delivered, .least = EMPTY, .largest = EMPTY };
+	*r = (struct rounds){ .start = delivered, .least = EMPTY, .largest = EMPTY };
 }
 
 /* Returns true if a round ends, and its share of lost bytes in `share`, 1/1024. */
@@ -197,8 +198,8 @@ INLINE bool round_ends(struct rounds *r, const struct flow *f, u64 *share)
 	most = r->count <= 2 ? NONE : most64(r->mean_jump, MIN_JUMP) * 8; /* the average is not known at the start */
 	r->mean_jump = (r->mean_jump * 7 + least64(r->jump, most)) / 8;
 	r->jump = 0;
-	r->most[1] = r->most[0];
-	r->most[0] = 0;
+	r->max_rtts[1] = r->max_rtts[0];
+	r->max_rtts[0] = 0;
 	return 1;
 }
 
@@ -207,14 +208,14 @@ INLINE void add_rtt(struct rounds *r, u64 rtt)
 	if (r->last_rtt)
 		r->jump = most64(r->jump, beyond(rtt, r->last_rtt));
 	r->last_rtt = rtt;
-	r->most[0] = most64(r->most[0], rtt);
+	r->max_rtts[0] = most64(r->max_rtts[0], rtt);
 	update(&r->least, r->count, parameters.patience, rtt);
 	update(&r->largest, r->count, parameters.patience, ~rtt);
 }
 
 /* --- Algorithm --- */
 
-INLINE u64 wanted(u64 mss)
+INLINE u64 target_queue(u64 mss)
 {
 	return parameters.queue_quarters * mss / 4;
 }
@@ -227,25 +228,31 @@ INLINE u64 bdp(const struct state *s)
 
 INLINE u64 fitting_window(const struct state *s, u64 mss)
 {
-	return bdp(s) + wanted(mss);
+	return bdp(s) + target_queue(mss);
 }
 
-/* Returns the queueing delay without noise, and in `window` the window that keeps `wanted` in the queue. */
+/* Returns the queueing delay without noise, and in `window` the window that keeps `target_queue` there. */
 INLINE u64 target(const struct state *s, u64 mss, u64 *window)
 {
 	u64 min = smallest(&s->min_rtt), standing = most64(smallest(&s->standing), min);
 	u64 queued = beyond(standing - min, s->noise);
 
-	*window = queued ? wanted(mss) * standing / queued : NONE;
+	*window = queued ? target_queue(mss) * standing / queued : NONE;
 	return queued;
 }
 
-/* Returns true if the queueing delay of the last rounds never fell to `percent` of its largest. */
-INLINE bool is_filled(const struct state *s, u32 percent)
+/* Returns the transmission time of `bytes` at the delivery rate. */
+INLINE u64 transmission_time(const struct state *s, u64 bytes)
+{
+	return bytes * SECOND / most64(largest(&s->rate), 1);
+}
+
+/* Returns true if the queueing delay of the last rounds, less `own`, never fell to `percent` of its largest. */
+INLINE bool is_filled(const struct state *s, u32 percent, u64 own)
 {
 	u64 min = smallest(&s->min_rtt), low = smallest(&s->rounds.least), high = largest(&s->rounds.largest);
 
-	return (most64(low, min) - min) * 100 > beyond(high, min) * percent;
+	return beyond(beyond(low, min), own) * 100 > beyond(high, min) * percent;
 }
 
 INLINE bool is_settled(const struct state *s)
@@ -257,7 +264,6 @@ INLINE void begin_delay(struct state *s)
 {
 	s->phase = DELAY;
 	s->since = s->rounds.count;
-	s->peak = s->cwnd;
 	s->has_train = 0;
 }
 
@@ -268,7 +274,7 @@ INLINE void begin_attempt(struct state *s)
 	s->cwnd = least64(s->cwnd, bdp(s));
 }
 
-INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count, u32 delivered)
+INLINE void restart(struct state *s, const struct flow *f, u64 window)
 {
 	const struct sliding empty = EMPTY;
 
@@ -276,14 +282,13 @@ INLINE void restart(struct state *s, const struct flow *f, u64 window, u64 count
 	s->since = 0;
 	s->cwnd = window;
 	s->fraction = 0;
-	rounds_begin(&s->rounds, count, delivered);
-	s->min_rtt = s->max_rtt = s->standing = s->rate = empty;
+	rounds_begin(&s->rounds, f->total_delivered);
+	s->min_rtt = s->max_rtt = s->standing = s->rate = s->peak = s->in_use = empty;
 	s->queued_at = s->rate_before = 0;
 	s->grows = 1;
 	s->noise = s->loss = 0;
 	curve_begin(&s->curve, window);
-	s->peak = 0;
-	s->awaits_new_data = 0;
+	s->is_alerted = 0;
 	s->delivered_at = f->now_us * US;
 	s->before_timeout = NONE;
 	s->has_train = 0;
@@ -306,26 +311,28 @@ INLINE void permit(const struct state *s, struct flow *f)
 INLINE void begin(struct state *s, struct flow *f)
 {
 	s->initial_window = f->cwnd * f->mss;
-	s->asked = 0;
-	restart(s, f, s->initial_window, 0, 0);
+	restart(s, f, s->initial_window);
 	permit(s, f);
 }
 
 /*
  * Handles the first delivery after time-outs. After a long silence, begins again with a train and returns true.
  */
-INLINE bool is_measured_anew(struct state *s, const struct flow *f, u64 before)
+INLINE bool resume_or_restart(struct state *s, const struct flow *f, u64 before)
 {
 	u64 silence = beyond(f->now_us * US, s->delivered_at);
 
+	if (!parameters.restart)
+		return 0;
 	if (silence > parameters.silence_ms * MS + f->srtt_us * US * 2) {
-		restart(s, f, most64(s->initial_window, TRAIN * f->mss), s->rounds.count, f->total_delivered);
-		s->has_train = s->awaits_new_data = 1;
+		restart(s, f, most64(s->initial_window, TRAIN * f->mss));
+		s->has_train = 1;
 		s->train = (struct train){};
 		return 1;
 	}
 	if (smallest(&s->min_rtt) != NONE)
-		s->cwnd = most64(s->cwnd, least64(before, fitting_window(s, f->mss)));
+		before = least64(before, fitting_window(s, f->mss));
+	s->cwnd = most64(s->cwnd, before);
 	return 0;
 }
 
@@ -340,7 +347,7 @@ INLINE void reduce_window(struct state *s, u64 mss)
 
 INLINE void learn(struct state *s, const struct flow *f, u64 loss)
 {
-	u64 packets = f->mss * SECOND * parameters.jump_packets / most64(largest(&s->rate), 1);
+	u64 packets = transmission_time(s, (u64)f->mss * parameters.jump_packets);
 	u64 jump = s->rounds.mean_jump;
 	bool is_congestion;
 
@@ -364,7 +371,8 @@ INLINE void learn(struct state *s, const struct flow *f, u64 loss)
 
 INLINE void measure(struct state *s, const struct flow *f)
 {
-	u64 now = f->now_us * US, srtt = f->srtt_us * US, memory = most64(parameters.rtt_window_ms * MS, srtt * MEMORY);
+	u64 now = f->now_us * US, srtt = f->srtt_us * US;
+	u64 memory = most64(parameters.rtt_window_ms * MS, least64(srtt * MEMORY, MAX_MEMORY));
 
 	if (f->rtt_us > 0) {
 		u64 rtt = f->rtt_us * US;
@@ -432,9 +440,9 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	if (!up)
 		s->queued_at = s->rounds.count;
 	doublings = least64(beyond(s->rounds.count - most64(s->queued_at, s->since), parameters.probe_rounds), 16);
-	acked = up ? credited : f->delivered;
+	acked = !up ? f->delivered : s->phase == ATTEMPT ? 0 : credited;
 	window = most64(s->cwnd, 1);
-	step = 256 * acked * least64(wanted(f->mss) << doublings, window) / window;
+	step = 256 * acked * least64(target_queue(f->mss) << doublings, window) / window;
 	s->fraction += up ? step : -step;
 	/* Toward 0, as in Rust; clang has no signed division for BPF. */
 	whole = (s->fraction + (s->fraction < 0 ? 255 : 0)) >> 8;
@@ -445,11 +453,12 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	if (!parameters.compete || !new_round || !is_settled(s))
 		return;
 	if (s->phase == DELAY) {
-		if (is_filled(s, parameters.filled_percent)) {
-			curve_begin(&s->curve, most64(s->peak, 4 * f->mss));
+		if (is_filled(s, parameters.filled_percent, 0)) {
+			curve_begin(&s->curve, most64(largest(&s->peak), 4 * f->mss));
 			begin_attempt(s);
 		}
-	} else if (is_filled(s, parameters.empty_percent)) {
+	} else if (is_filled(s, parameters.empty_percent, transmission_time(s, f->mss))) {
+		/* Packets leave in pairs, so one packet of the flow itself may be in the queue. */
 		s->phase = COMPETE;
 		s->since = s->rounds.count;
 	} else {
@@ -457,30 +466,31 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	}
 }
 
-INLINE void respond(struct state *s, const struct flow *f)
+INLINE void on_ack(struct state *s, const struct flow *f)
 {
 	u64 before = s->before_timeout, loss, credited;
-	bool new_round, is_unused = !f->may_grow && (f->app_limited || f->state == TCP_CA_Open);
+	bool new_round;
 
 	if (f->sampled < 0)
 		return;
 	s->before_timeout = NONE;
-	if (before != NONE && is_measured_anew(s, f, before))
+	if (before != NONE && resume_or_restart(s, f, before))
 		return;
 	s->delivered_at = f->now_us * US;
 	new_round = round_ends(&s->rounds, f, &loss);
 	if (new_round)
 		learn(s, f, loss);
-	s->awaits_new_data &= !new_round;
-	if (s->awaits_new_data)
-		return;
+	if (!s->rounds.count)
+		return; /* this data left before the flow started over */
 	measure(s, f);
 	if (smallest(&s->min_rtt) == NONE) {
 		s->cwnd += f->delivered;
 		return;
 	}
-	s->peak = most64(s->peak, s->cwnd);
-	credited = is_unused ? 0 : f->delivered;
+	update(&s->peak, s->rounds.count, parameters.patience * PEAK_MEMORY, ~s->cwnd);
+	/* A window of which less than half is in use is no evidence for a larger one (as in Linux's slow start). */
+	update(&s->in_use, s->rounds.count, 2, ~((u64)f->in_flight * f->mss + f->delivered));
+	credited = 2 * largest(&s->in_use) < s->cwnd ? 0 : f->delivered;
 	switch (s->phase) {
 	case STARTUP:
 		start_up(s, f, new_round, credited);
@@ -492,52 +502,54 @@ INLINE void respond(struct state *s, const struct flow *f)
 	default:
 		grow(&s->curve, f->now_us * US, f->srtt_us * US, f->mss, credited);
 		s->cwnd = s->curve.window;
-		if (new_round && is_settled(s) && !is_filled(s, parameters.empty_percent))
+		if (new_round && is_settled(s) && !is_filled(s, parameters.empty_percent, 0))
 			begin_delay(s);
+	}
+}
+
+/* Responds to an episode that begins with a mark or a loss. */
+INLINE void respond_to_episode(struct state *s, const struct flow *f)
+{
+	u64 min = smallest(&s->min_rtt), range = beyond(largest(&s->max_rtt), min);
+	u64 delay = beyond(most64(s->rounds.max_rtts[0], s->rounds.max_rtts[1]), min);
+	bool is_late = min != NONE && delay >= range * parameters.loss_percent / 100;
+
+	if (s->phase == COMPETE && (is_late || f->ecn_echo)) {
+		reduce(&s->curve, f->mss);
+		s->cwnd = s->curve.window;
+		if (parameters.attempt && is_settled(s))
+			begin_attempt(s);
+	} else if (f->ecn_echo) {
+		reduce_window(s, f->mss);
 	}
 }
 
 INLINE void control(struct state *s, struct flow *f)
 {
-	respond(s, f);
+	if (s->is_alerted)
+		respond_to_episode(s, f);
+	s->is_alerted = 0;
+	on_ack(s, f);
 	permit(s, f);
 }
 
-/* Notes that an episode begins. `changed` gives its kind. */
+/* Notes that an episode begins. */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
-	s->asked = 1;
+	s->is_alerted = 1;
 	return f->ssthresh;
-}
-
-INLINE void on_congestion(struct state *s, const struct flow *f, bool is_mark)
-{
-	u64 min = smallest(&s->min_rtt), range = beyond(largest(&s->max_rtt), min);
-	u64 delay = beyond(most64(s->rounds.most[0], s->rounds.most[1]), min);
-	bool is_late = min != NONE && delay >= range * parameters.loss_percent / 100;
-
-	if (s->phase == COMPETE && (is_late || is_mark)) {
-		reduce(&s->curve, f->mss);
-		s->cwnd = s->curve.window;
-		if (parameters.attempt && is_settled(s))
-			begin_attempt(s);
-	} else if (is_mark) {
-		reduce_window(s, f->mss);
-	}
 }
 
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss) {
-		if (parameters.restart && s->before_timeout == NONE)
+		if (s->before_timeout == NONE) {
 			s->before_timeout = s->cwnd;
-		s->cwnd = f->mss;
-		if (s->asked)
 			reduce(&s->curve, f->mss);
-	} else if (s->asked) {
-		on_congestion(s, f, f->state == TCP_CA_CWR);
+		}
+		s->cwnd = f->mss;
+		s->is_alerted = 0;
 	}
-	s->asked = 0;
 	permit(s, f);
 }
 

@@ -26,11 +26,9 @@ pub enum EventKind {
     Closed = 10,
     /// The measurements of an ACK.
     Sample = 11,
-    /// An episode begins with an ECN mark. Only in replays.
-    Mark = 12,
 }
 
-const KINDS: [EventKind; 12] = [
+const KINDS: [EventKind; 11] = [
     EventKind::Opened,
     EventKind::Ack,
     EventKind::Congestion,
@@ -42,7 +40,6 @@ const KINDS: [EventKind; 12] = [
     EventKind::Started,
     EventKind::Closed,
     EventKind::Sample,
-    EventKind::Mark,
 ];
 
 /// Bytes of a record.
@@ -89,7 +86,7 @@ pub struct EventRecord {
     pub remote_port: u16,
     /// Remote address in network order, IPv4 in the first four bytes.
     pub remote: [u8; 16],
-    /// Bytes newly acknowledged or SACKed by the ACK. This field and the next six are for algorithms that pace.
+    /// Bytes newly acknowledged or SACKed by the ACK. This field and the next seven are for algorithms that pace.
     pub delivered: u32,
     /// Segments delivered so far.
     pub total_delivered: u32,
@@ -103,6 +100,8 @@ pub struct EventRecord {
     pub losses: u32,
     /// The sender had no more data when that segment was sent.
     pub app_limited: bool,
+    /// The ACK carries ECE (RFC 3168).
+    pub ecn_echo: bool,
 }
 
 impl EventRecord {
@@ -146,7 +145,8 @@ impl EventRecord {
             sampled: u32_at(104).cast_signed(),
             interval_us: u32_at(108),
             losses: u32_at(112),
-            app_limited: u32_at(116) != 0,
+            app_limited: bytes[116] != 0,
+            ecn_echo: bytes[117] != 0,
         })
     }
 
@@ -157,6 +157,7 @@ impl EventRecord {
         put(0, &self.now_us.to_ne_bytes());
         put(96, &self.pacing_rate.to_ne_bytes());
         put(64, &[self.state, u8::from(self.may_grow)]);
+        put(116, &[u8::from(self.app_limited), u8::from(self.ecn_echo)]);
         for (at, value) in [
             (8, self.kind as u32),
             (12, self.connection),
@@ -175,7 +176,6 @@ impl EventRecord {
             (104, self.sampled.cast_unsigned()),
             (108, self.interval_us),
             (112, self.losses),
-            (116, u32::from(self.app_limited)),
         ] {
             put(at, &value.to_ne_bytes());
         }
@@ -202,6 +202,7 @@ mod tests {
                 now_us: 1 << 40,
                 pacing_rate: u64::MAX - 3,
                 app_limited: true,
+                ecn_echo: i % 2 == 0,
                 ..EventRecord::new(kind)
             };
             assert_eq!(kind as usize, i + 1);

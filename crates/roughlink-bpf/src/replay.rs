@@ -96,10 +96,10 @@ impl InRust {
                 }
                 ack.may_grow = event.may_grow;
                 (ack.prior_una, ack.prior_in_flight) = (prior_una, flow.in_flight);
+                ack.ecn_echo = event.ecn_echo;
                 self.cc.on_ack(flow, &ack);
             }
             EventKind::Congestion => self.cc.on_congestion(flow, Congestion::Loss),
-            EventKind::Mark => self.cc.on_congestion(flow, Congestion::Ecn),
             EventKind::Timeout => self.cc.on_congestion(flow, Congestion::Timeout),
             EventKind::TimeoutAgain => self.cc.on_congestion(flow, Congestion::TimeoutAgain),
             EventKind::Recovered => self.cc.on_recovered(flow),
@@ -172,7 +172,6 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
             EventKind::State => {
                 let kind = match (episode.is_some(), e.state) {
                     (true, LOSS) => Some(EventKind::Timeout),
-                    (true, CWR) => Some(EventKind::Mark),
                     (true, _) => Some(EventKind::Congestion),
                     (false, LOSS) => Some(EventKind::TimeoutAgain),
                     (false, OPEN) if state > DISORDER => Some(EventKind::Recovered),
@@ -185,11 +184,7 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
                     ack.state = state;
                 }
             }
-            EventKind::Closed
-            | EventKind::Recovered
-            | EventKind::Timeout
-            | EventKind::TimeoutAgain
-            | EventKind::Mark => {}
+            EventKind::Closed | EventKind::Recovered | EventKind::Timeout | EventKind::TimeoutAgain => {}
         }
     }
     out.extend(ack);
@@ -199,7 +194,6 @@ pub fn for_replay(recorded: &[EventRecord]) -> Vec<EventRecord> {
 /// States of loss recovery (Linux `enum tcp_ca_state`).
 const OPEN: u8 = 0;
 const DISORDER: u8 = 1;
-const CWR: u8 = 2;
 const LOSS: u8 = 4;
 
 /// Returns true if two windows differ by at most one segment or 1 %.

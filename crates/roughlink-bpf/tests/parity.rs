@@ -141,7 +141,6 @@ const VARIANTS: &[(&str, &str)] = &[
 const WANTED: &[(Occurrence, usize)] = &[
     (Occurrence::Event(EventKind::Ack), 100_000),
     (Occurrence::Event(EventKind::Congestion), 1000),
-    (Occurrence::Event(EventKind::Mark), 100),
     (Occurrence::Event(EventKind::Timeout), 100),
     (Occurrence::Event(EventKind::TimeoutAgain), 100),
     (Occurrence::Event(EventKind::Recovered), 1000),
@@ -152,19 +151,22 @@ const WANTED: &[(Occurrence, usize)] = &[
     (Occurrence::AckIn(CongestionState::Cwr), 1000),
     (Occurrence::AckIn(CongestionState::Recovery), 1000),
     (Occurrence::AckIn(CongestionState::Loss), 1000),
+    (Occurrence::Echo, 1000),
 ];
 
-/// An event, or an ACK in a state of the connection.
+/// An event, an ACK in a state of the connection, or an ACK with ECE.
 #[derive(Clone, Copy, Debug)]
 enum Occurrence {
     Event(EventKind),
     AckIn(CongestionState),
+    Echo,
 }
 
 impl Occurrence {
     fn is(self, event: &EventRecord) -> bool {
         match self {
             Occurrence::Event(kind) => event.kind == kind,
+            Occurrence::Echo => event.ecn_echo,
             Occurrence::AckIn(state) => event.kind == EventKind::Ack && event.state == numbered(state),
         }
     }

@@ -96,6 +96,7 @@ impl CongestionControl for Recorded {
             e.acked = ack.acked as u32;
             e.segments = ack.segments;
             e.may_grow = ack.may_grow;
+            e.ecn_echo = ack.ecn_echo;
             e.delivered = ack.delivered as u32;
             if let Some(rate) = ack.rate {
                 // Whole segments and microseconds, as in the kernel.
@@ -121,7 +122,6 @@ impl CongestionControl for Recorded {
         let kind = match cause {
             Congestion::Timeout => EventKind::Timeout,
             Congestion::TimeoutAgain => EventKind::TimeoutAgain,
-            Congestion::Ecn => EventKind::Mark,
             _ => EventKind::Congestion,
         };
         self.note(flow, kind, |_| ());

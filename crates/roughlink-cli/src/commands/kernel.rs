@@ -293,7 +293,7 @@ fn description(e: &EventRecord) -> String {
     match e.kind {
         EventKind::Opened => format!("opened to {}", peer(e)),
         EventKind::Closed => "closed".into(),
-        EventKind::Congestion | EventKind::Mark => "congestion".into(),
+        EventKind::Congestion => "congestion".into(),
         EventKind::Timeout | EventKind::TimeoutAgain => "time-out".into(),
         EventKind::Recovered => "recovered".into(),
         EventKind::Undone => "undone".into(),

@@ -12,10 +12,11 @@
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
 //!   policer drops, and the window is reduced.
 //! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then lowers
-//!   its window to the bandwidth-delay product for two rounds. If the queue still does not drain, the flow follows a
-//!   CUBIC window, which time-outs, ECN marks and losses at a nearly full queue reduce. After a mark or such a loss,
-//!   the flow tries again if it has competed for `patience` rounds. Queues may last for seconds, so the flow keeps the
-//!   smallest RTT for 30 to 60 round trips.
+//!   its window to the bandwidth-delay product for two rounds, so its own data leaves the queue. If the queue still does
+//!   not drain, the flow follows a CUBIC window, which starts at the flow's largest recent window. Time-outs, ECN marks
+//!   and losses at a nearly full queue reduce it. After a mark or such a loss, the flow tries again if it has competed
+//!   for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 30 to 60 round trips, at
+//!   most a minute.
 //! - **ECN marks** reduce the window in every phase.
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
 //!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
@@ -25,14 +26,13 @@
 
 use super::bbr::carried;
 use super::entry::BuildAlgorithm;
-use super::{
-    Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, OptionalEvents, Permit, RateSample,
-};
+use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit, RateSample};
 use crate::units::{Rate, Time};
 use curve::CubicWindow;
 pub use params::Params;
 use round::Rounds;
 use std::cmp::Reverse;
+use std::mem::take;
 use train::Train;
 use window::SlidingMin;
 
@@ -83,14 +83,16 @@ pub struct Rough {
     loss: u64,
     /// Window while competing.
     curve: CubicWindow,
-    /// Largest window since the phase began.
-    peak: u64,
+    /// Largest window of the last rounds.
+    peak: SlidingMin<Reverse<u64>>,
+    /// Largest number of bytes in flight in this round and the last.
+    in_use: SlidingMin<Reverse<u64>>,
+    /// Set when an episode of loss or marks begins. The next acknowledgment tells which of them it is.
+    is_alerted: bool,
     delivered_at: Time,
     /// Window before the first of the time-outs since the last delivery.
     before_timeout: Option<u64>,
     train: Option<Train>,
-    /// Set from starting over to the first acknowledgment of data that left after it.
-    awaits_new_data: bool,
 }
 
 impl BuildAlgorithm for Rough {
@@ -105,7 +107,7 @@ impl BuildAlgorithm for Rough {
             since: 0,
             cwnd: flow.initial_window,
             fraction: 0,
-            rounds: Rounds::new(0, 0),
+            rounds: Rounds::new(flow.delivered),
             min_rtt: SlidingMin::new(Time::MAX),
             max_rtt: SlidingMin::new(Reverse(Time::ZERO)),
             standing: SlidingMin::new(Time::MAX),
@@ -116,21 +118,25 @@ impl BuildAlgorithm for Rough {
             noise: Time::ZERO,
             loss: 0,
             curve: CubicWindow::new(flow.initial_window),
-            peak: 0,
+            peak: SlidingMin::new(Reverse(0)),
+            in_use: SlidingMin::new(Reverse(0)),
+            is_alerted: false,
             delivered_at: flow.now,
             before_timeout: None,
             train: None,
-            awaits_new_data: false,
         }
     }
 }
 
 impl CongestionControl for Rough {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        let Some(sample) = ack.rate else { return };
         let mss = u64::from(flow.mss);
+        if take(&mut self.is_alerted) {
+            self.respond_to_episode(ack.ecn_echo, mss);
+        }
+        let Some(sample) = ack.rate else { return };
         if let Some(before) = self.before_timeout.take()
-            && self.is_measured_anew(flow, before)
+            && self.resume_or_restart(flow, before)
         {
             return;
         }
@@ -140,26 +146,26 @@ impl CongestionControl for Rough {
             self.learn(flow, loss);
         }
         let new_round = loss.is_some();
-        self.awaits_new_data &= !new_round;
-        if self.awaits_new_data {
-            return;
+        if self.rounds.count == 0 {
+            return; // this data left before the flow started over
         }
         self.measure(flow, ack, &sample);
         if self.min_rtt.get() == Time::MAX {
             self.cwnd += ack.delivered;
             return;
         }
-        self.peak = self.peak.max(self.cwnd);
-        // An unused window is no evidence for a larger one. In loss recovery, `may_grow` does not tell.
-        let is_unused = !ack.may_grow && (sample.app_limited || flow.state == CongestionState::Open);
-        let credited = if is_unused { 0 } else { ack.delivered };
+        self.peak.update(Time(self.rounds.count), Time(self.params.patience * PEAK_MEMORY), Reverse(self.cwnd));
+        // A window of which less than half is in use is no evidence for a larger one (as in Linux's slow start).
+        self.in_use.update(Time(self.rounds.count), Time(2), Reverse(flow.in_flight + ack.delivered));
+        let in_use = self.in_use.get().0;
+        let credited = if 2 * in_use < self.cwnd { 0 } else { ack.delivered };
         match self.phase {
             Phase::Startup => self.start_up(flow, ack, new_round, credited),
             Phase::Delay | Phase::Attempt => self.follow_delay(flow, ack, new_round, credited),
             Phase::Compete => {
                 self.curve.grow(flow.now, flow.srtt, mss, credited);
                 self.cwnd = self.curve.window;
-                if new_round && self.is_settled() && !self.is_filled(self.params.empty_percent) {
+                if new_round && self.is_settled() && !self.is_filled(self.params.empty_percent, Time::ZERO) {
                     self.begin_delay();
                 }
             }
@@ -167,31 +173,16 @@ impl CongestionControl for Rough {
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
-        let mss = u64::from(flow.mss);
-        if cause.is_timeout() {
-            if self.params.restart {
-                self.before_timeout.get_or_insert(self.cwnd);
-            }
-            self.cwnd = mss;
-            if cause == Congestion::Timeout {
-                self.curve.reduce(mss);
-            }
+        self.is_alerted = !cause.is_timeout();
+        if self.is_alerted {
             return;
         }
-        let min = self.min_rtt.get();
-        let range = self.max_rtt.get().0.saturating_sub(min);
-        let delay = self.rounds.recent_most().saturating_sub(min);
-        let is_late = min < Time::MAX && delay >= range * self.params.loss_percent / 100;
-        let is_mark = cause == Congestion::Ecn;
-        if self.phase == Phase::Compete && (is_late || is_mark) {
+        let mss = u64::from(flow.mss);
+        if self.before_timeout.is_none() {
+            self.before_timeout = Some(self.cwnd);
             self.curve.reduce(mss);
-            self.cwnd = self.curve.window;
-            if self.params.attempt && self.is_settled() {
-                self.begin_attempt();
-            }
-        } else if is_mark {
-            self.reduce(mss);
         }
+        self.cwnd = mss;
     }
 
     fn optional_events(&self) -> OptionalEvents {
@@ -231,29 +222,29 @@ impl Rough {
 
     /// Returns the bandwidth-delay product plus the bytes that the flow keeps in the queue.
     fn fitting_window(&self, mss: u64) -> u64 {
-        self.bdp() + self.wanted(mss)
+        self.bdp() + self.target_queue(mss)
     }
 
     /// Returns the bytes that the flow keeps in the queue.
-    fn wanted(&self, mss: u64) -> u64 {
+    fn target_queue(&self, mss: u64) -> u64 {
         self.params.queue_quarters * mss / 4
     }
 
-    /// Returns the queueing delay without noise, and the window at which the flow has `wanted` bytes in the queue.
+    /// Returns the queueing delay without noise, and the window that keeps `target_queue` bytes in the queue.
     fn target(&self, mss: u64) -> (Time, u64) {
         let min = self.min_rtt.get();
         let standing = self.standing.get().max(min);
         let queued = (standing - min).saturating_sub(self.noise);
         let window = match queued.0 {
             0 => u64::MAX,
-            ns => u64::try_from(u128::from(self.wanted(mss)) * u128::from(standing.0) / u128::from(ns))
+            ns => u64::try_from(u128::from(self.target_queue(mss)) * u128::from(standing.0) / u128::from(ns))
                 .unwrap_or(u64::MAX),
         };
         (queued, window)
     }
 
     fn measure(&mut self, flow: &Flow, ack: &Ack, sample: &RateSample) {
-        let memory = Time::from_millis(self.params.rtt_window_ms).max(flow.srtt * MEMORY);
+        let memory = Time::from_millis(self.params.rtt_window_ms).max((flow.srtt * MEMORY).min(MAX_MEMORY));
         let rtt = if sample.rtt.is_zero() { ack.rtt.unwrap_or_default() } else { sample.rtt };
         if !rtt.is_zero() {
             self.rounds.add_rtt(rtt, self.params.patience);
@@ -274,7 +265,7 @@ impl Rough {
     fn learn(&mut self, flow: &Flow, loss: u64) {
         let p = &self.params;
         let mss = u64::from(flow.mss);
-        let packets = Time(mss.saturating_mul(1_000_000_000 * p.jump_packets) / self.rate.get().0.max(1));
+        let packets = self.transmission_time(mss * p.jump_packets);
         let jump = self.rounds.mean_jump;
         self.noise = if jump > packets { jump * p.noise_percent / 100 } else { Time::ZERO };
 
@@ -303,6 +294,23 @@ impl Rough {
         self.curve.reduce(mss);
         if self.phase == Phase::Startup {
             self.begin_delay();
+        }
+    }
+
+    /// Responds to an episode that begins with a mark or a loss.
+    fn respond_to_episode(&mut self, is_mark: bool, mss: u64) {
+        let min = self.min_rtt.get();
+        let range = self.max_rtt.get().0.saturating_sub(min);
+        let delay = self.rounds.recent_max_rtt().saturating_sub(min);
+        let is_late = min < Time::MAX && delay >= range * self.params.loss_percent / 100;
+        if self.phase == Phase::Compete && (is_late || is_mark) {
+            self.curve.reduce(mss);
+            self.cwnd = self.curve.window;
+            if self.params.attempt && self.is_settled() {
+                self.begin_attempt();
+            }
+        } else if is_mark {
+            self.reduce(mss);
         }
     }
 
@@ -344,10 +352,14 @@ impl Rough {
         // Rounds since the flow last had enough bytes in the queue.
         let below = self.rounds.count - self.queued_at.max(self.since);
         let doublings = below.saturating_sub(self.params.probe_rounds).min(16);
-        // `wanted`, doubled `doublings` times, per window acknowledged; at most the bytes acknowledged.
-        let acked = if up { credited } else { ack.delivered };
+        // `target_queue`, doubled `doublings` times, per window acknowledged; at most the bytes acknowledged.
+        let acked = match (up, self.phase) {
+            (false, _) => ack.delivered,
+            (true, Phase::Attempt) => 0,
+            (true, _) => credited,
+        };
         let window = self.cwnd.max(1);
-        let step = (256 * acked).saturating_mul((self.wanted(mss) << doublings).min(window)) / window;
+        let step = (256 * acked).saturating_mul((self.target_queue(mss) << doublings).min(window)) / window;
         let step = i64::try_from(step).unwrap_or(i64::MAX / 2);
         self.fraction += if up { step } else { -step };
         self.cwnd = self.cwnd.saturating_add_signed(self.fraction / 256).max(2 * mss);
@@ -359,11 +371,12 @@ impl Rough {
             return;
         }
         if self.phase == Phase::Delay {
-            if self.is_filled(self.params.filled_percent) {
-                self.curve = CubicWindow::new(self.peak.max(4 * mss));
+            if self.is_filled(self.params.filled_percent, Time::ZERO) {
+                self.curve = CubicWindow::new(self.peak.get().0.max(4 * mss));
                 self.begin_attempt();
             }
-        } else if self.is_filled(self.params.empty_percent) {
+        } else if self.is_filled(self.params.empty_percent, self.transmission_time(mss)) {
+            // Packets leave in pairs, so one packet of the flow itself may be in the queue.
             (self.phase, self.since) = (Phase::Compete, self.rounds.count);
         } else {
             self.begin_delay();
@@ -371,7 +384,7 @@ impl Rough {
     }
 
     fn begin_delay(&mut self) {
-        (self.phase, self.since, self.peak) = (Phase::Delay, self.rounds.count, self.cwnd);
+        (self.phase, self.since) = (Phase::Delay, self.rounds.count);
         self.train = None;
     }
 
@@ -386,31 +399,37 @@ impl Rough {
         self.rounds.count >= self.since + rounds
     }
 
-    /// Returns true if the queueing delay of the last rounds stayed above `percent` of its largest value.
-    fn is_filled(&self, percent: u64) -> bool {
+    /// Returns true if the queueing delay of the last rounds, less `own`, stayed above `percent` of its largest value.
+    fn is_filled(&self, percent: u64, own: Time) -> bool {
         let min = self.min_rtt.get();
         let (least, most) = (self.rounds.least.get(), self.rounds.largest.get().0);
-        (least.max(min) - min) * 100 > most.saturating_sub(min) * percent
+        least.saturating_sub(min).saturating_sub(own) * 100 > most.saturating_sub(min) * percent
+    }
+
+    /// Returns the transmission time of `bytes` at the delivery rate.
+    fn transmission_time(&self, bytes: u64) -> Time {
+        Time(bytes.saturating_mul(1_000_000_000) / self.rate.get().0.max(1))
     }
 
     /// Handles the first delivery after time-outs; `before` is the window before them. After a long silence, starts
     /// over with a train and returns true.
-    fn is_measured_anew(&mut self, flow: &Flow, before: u64) -> bool {
+    fn resume_or_restart(&mut self, flow: &Flow, before: u64) -> bool {
         let mss = u64::from(flow.mss);
         let silence = flow.now.saturating_sub(self.delivered_at);
+        if !self.params.restart {
+            return false;
+        }
         if silence > Time::from_millis(self.params.silence_ms) + flow.srtt * 2 {
             let start = Flow { initial_window: flow.initial_window.max(TRAIN * mss), ..flow.clone() };
             *self = Rough {
-                rounds: Rounds::new(self.rounds.count, flow.delivered),
+                rounds: Rounds::new(flow.delivered),
                 train: Some(Train::default()),
-                awaits_new_data: true,
                 ..Rough::new(&self.params, &start)
             };
             return true;
         }
-        if self.min_rtt.get() < Time::MAX {
-            self.cwnd = self.cwnd.max(before.min(self.fitting_window(mss)));
-        }
+        let fitting = if self.min_rtt.get() == Time::MAX { u64::MAX } else { self.fitting_window(mss) };
+        self.cwnd = self.cwnd.max(before.min(fitting));
         false
     }
 }
@@ -421,8 +440,12 @@ const MAX_STARTUP_LOSS: u64 = 256;
 const MAX_PROBE_LOSS: u64 = 51;
 /// Round trips in the window of the smallest and the largest RTT, at least.
 const MEMORY: u64 = 60;
+/// Largest time that these round trips may take.
+const MAX_MEMORY: Time = Time::from_secs(60);
 /// Rounds of an attempt.
 const ATTEMPT: u64 = 2;
+/// Rounds that `peak` covers, in units of `patience`. Others take their share before the flow finds them.
+const PEAK_MEMORY: u64 = 4;
 /// Segments of a train.
 const TRAIN: u64 = 10;
 /// Largest factor by which a train enlarges the window.

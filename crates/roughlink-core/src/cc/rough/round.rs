@@ -17,24 +17,24 @@ pub(super) struct Rounds {
     /// Average of the rounds' largest increases of the RTT.
     pub(super) mean_jump: Time,
     /// Largest RTTs of this round and of the last.
-    most: [Time; 2],
+    max_rtts: [Time; 2],
     /// Smallest and largest RTT of the last rounds.
     pub(super) least: SlidingMin<Time>,
     pub(super) largest: SlidingMin<Reverse<Time>>,
 }
 
 impl Rounds {
-    /// Begins with round `count`, which ends when data sent after the first `delivered` bytes is acknowledged.
-    pub(super) fn new(count: u64, delivered: u64) -> Self {
+    /// Begins with round 0, which ends when data sent after the first `delivered` bytes is acknowledged.
+    pub(super) fn new(delivered: u64) -> Self {
         Rounds {
-            count,
+            count: 0,
             start: delivered,
             lost: 0,
             delivered: 0,
             last_rtt: Time::ZERO,
             jump: Time::ZERO,
             mean_jump: Time::ZERO,
-            most: [Time::ZERO; 2],
+            max_rtts: [Time::ZERO; 2],
             least: SlidingMin::new(Time::MAX),
             largest: SlidingMin::new(Reverse(Time::ZERO)),
         }
@@ -57,7 +57,7 @@ impl Rounds {
         let jump = self.jump.min(most);
         self.mean_jump = (self.mean_jump * 7 + jump) / 8;
         self.jump = Time::ZERO;
-        self.most = [Time::ZERO, self.most[0]];
+        self.max_rtts = [Time::ZERO, self.max_rtts[0]];
         Some(share)
     }
 
@@ -67,14 +67,14 @@ impl Rounds {
             self.jump = self.jump.max(rtt.saturating_sub(self.last_rtt));
         }
         self.last_rtt = rtt;
-        self.most[0] = self.most[0].max(rtt);
+        self.max_rtts[0] = self.max_rtts[0].max(rtt);
         self.least.update(Time(self.count), Time(memory), rtt);
         self.largest.update(Time(self.count), Time(memory), Reverse(rtt));
     }
 
     /// Returns the largest RTT of this round and the last.
-    pub(super) fn recent_most(&self) -> Time {
-        self.most[0].max(self.most[1])
+    pub(super) fn recent_max_rtt(&self) -> Time {
+        self.max_rtts[0].max(self.max_rtts[1])
     }
 }
 
