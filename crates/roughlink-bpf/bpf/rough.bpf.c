@@ -7,7 +7,8 @@
  * - The kernel counts delivered and lost data in segments, and times in microseconds.
  * - The window is rounded down to segments.
  * - The first ten segments are not paced.
- * - When the sender's own queue is full, Linux enters TCP_CA_CWR. Here this counts as a loss.
+ * - When the sender's own queue is full, Linux enters TCP_CA_CWR. The program responds as to a loss.
+ * - When the path MTU falls, Linux enters TCP_CA_Loss. The program responds as to a time-out.
  */
 #define PARAMETERS(P)                                                                       \
 	P(queue_quarters, 1) P(pacing_percent, 1) P(rtt_window_ms, 1) P(startup_percent, 1) \
@@ -24,9 +25,9 @@
 
 #define MAX_STARTUP_LOSS 256 /* of a round, 1/1024 */
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
-#define MEMORY 60 /* round trips in the window of the smallest and the largest RTT, at least */
+#define MEMORY 60 /* round trips in the window of the smallest and the largest RTT */
 #define MAX_MEMORY (60 * SECOND) /* that these round trips may take */
-#define PEAK_MEMORY 4 /* rounds that `peak` covers, in units of `patience` */
+#define PEAK_MEMORY 3 /* rounds that `peak` covers at most, in units of `patience` */
 #define ATTEMPT_ROUNDS 2
 #define MIN_JUMP MS /* of the RTT, on average; a single jump later counts as at most 8 times this */
 #define TRAIN 10 /* segments */
@@ -110,6 +111,8 @@ struct state {
 	bool grows; /* startup: the last round raised the rate by a quarter */
 	bool has_train;
 	bool is_alerted; /* an episode of loss or marks has begun; the next ACK tells which */
+	bool is_marked; /* until data that left after the last mark is acknowledged */
+	u32 marked_at; /* segments delivered at the last mark */
 	u64 since; /* round in which the phase began */
 	u64 initial_window, cwnd;
 	s64 fraction; /* 1/256 bytes */
@@ -262,6 +265,8 @@ INLINE bool is_settled(const struct state *s)
 
 INLINE void begin_delay(struct state *s)
 {
+	if (s->phase == STARTUP)
+		s->peak = (struct sliding)EMPTY;
 	s->phase = DELAY;
 	s->since = s->rounds.count;
 	s->has_train = 0;
@@ -288,7 +293,7 @@ INLINE void restart(struct state *s, const struct flow *f, u64 window)
 	s->grows = 1;
 	s->noise = s->loss = 0;
 	curve_begin(&s->curve, window);
-	s->is_alerted = 0;
+	s->is_alerted = s->is_marked = 0;
 	s->delivered_at = f->now_us * US;
 	s->before_timeout = NONE;
 	s->has_train = 0;
@@ -310,7 +315,7 @@ INLINE void permit(const struct state *s, struct flow *f)
 
 INLINE void begin(struct state *s, struct flow *f)
 {
-	s->initial_window = f->cwnd * f->mss;
+	s->initial_window = (u64)f->cwnd * f->mss;
 	restart(s, f, s->initial_window);
 	permit(s, f);
 }
@@ -340,6 +345,7 @@ INLINE bool resume_or_restart(struct state *s, const struct flow *f, u64 before)
 INLINE void reduce_window(struct state *s, u64 mss)
 {
 	s->cwnd = most64(s->cwnd * 7 / 10, 2 * mss);
+	s->peak = (struct sliding)EMPTY;
 	reduce(&s->curve, mss);
 	if (s->phase == STARTUP)
 		begin_delay(s);
@@ -466,22 +472,49 @@ INLINE void follow_delay(struct state *s, const struct flow *f, bool new_round, 
 	}
 }
 
+/* Responds to a mark, or to the first loss of an episode. */
+INLINE void respond(struct state *s, const struct flow *f, bool is_mark)
+{
+	u64 min = smallest(&s->min_rtt), range = beyond(largest(&s->max_rtt), min);
+	u64 delay = beyond(most64(s->rounds.max_rtts[0], s->rounds.max_rtts[1]), min);
+	bool is_late = min != NONE && delay >= range * parameters.loss_percent / 100;
+
+	if (s->phase == COMPETE && (is_late || is_mark)) {
+		reduce(&s->curve, f->mss);
+		s->cwnd = s->curve.window;
+		if (parameters.attempt && is_settled(s))
+			begin_attempt(s);
+	} else if (is_mark) {
+		reduce_window(s, f->mss);
+	}
+}
+
 INLINE void on_ack(struct state *s, const struct flow *f)
 {
 	u64 before = s->before_timeout, loss, credited;
-	bool new_round;
+	bool new_round, is_mark;
 
 	if (f->sampled < 0)
 		return;
 	s->before_timeout = NONE;
 	if (before != NONE && resume_or_restart(s, f, before))
 		return;
+	/* One response per window of data (RFC 3168 section 6.1.2). */
+	s->is_marked &= after(s->marked_at, f->total_delivered - f->sampled);
+	is_mark = f->ecn_echo && !s->is_marked;
+	if (is_mark) {
+		s->is_marked = 1;
+		s->marked_at = f->total_delivered;
+	}
+	if ((s->is_alerted && !f->ecn_echo) || is_mark)
+		respond(s, f, is_mark);
+	s->is_alerted = 0;
 	s->delivered_at = f->now_us * US;
 	new_round = round_ends(&s->rounds, f, &loss);
 	if (new_round)
 		learn(s, f, loss);
 	if (!s->rounds.count)
-		return; /* this data left before the flow started over */
+		return; /* this data left before the flow started */
 	measure(s, f);
 	if (smallest(&s->min_rtt) == NONE) {
 		s->cwnd += f->delivered;
@@ -507,28 +540,8 @@ INLINE void on_ack(struct state *s, const struct flow *f)
 	}
 }
 
-/* Responds to an episode that begins with a mark or a loss. */
-INLINE void respond_to_episode(struct state *s, const struct flow *f)
-{
-	u64 min = smallest(&s->min_rtt), range = beyond(largest(&s->max_rtt), min);
-	u64 delay = beyond(most64(s->rounds.max_rtts[0], s->rounds.max_rtts[1]), min);
-	bool is_late = min != NONE && delay >= range * parameters.loss_percent / 100;
-
-	if (s->phase == COMPETE && (is_late || f->ecn_echo)) {
-		reduce(&s->curve, f->mss);
-		s->cwnd = s->curve.window;
-		if (parameters.attempt && is_settled(s))
-			begin_attempt(s);
-	} else if (f->ecn_echo) {
-		reduce_window(s, f->mss);
-	}
-}
-
 INLINE void control(struct state *s, struct flow *f)
 {
-	if (s->is_alerted)
-		respond_to_episode(s, f);
-	s->is_alerted = 0;
 	on_ack(s, f);
 	permit(s, f);
 }

@@ -132,7 +132,7 @@ const VARIANTS: &[(&str, &str)] = &[
     ("htcp", "beta_min = 0.000001\nbeta_max = 0.9999999999\nthroughput_ratio = 0.0"),
     ("htcp", "delta_l_ms = 4000000000\nrtt_step_ms = 4000000000"),
     ("rough", "queue_quarters = 1\njump_packets = 1\npatience = 1\nprobe_rounds = 1\nsilence_ms = 0"),
-    ("rough", "queue_quarters = 4000\npacing_percent = 1000\nrtt_window_ms = 1\nstartup_percent = 1000000"),
+    ("rough", "queue_quarters = 4000\npacing_percent = 1000\nrtt_window_ms = 1\nstartup_percent = 100000"),
     ("rough", "max_loss_permille = 1\nfilled_percent = 1\nempty_percent = 0\nloss_percent = 0\nattempt = false"),
     ("rough", "compete = false\nrestart = false\nnoise_percent = 0\ntrain_segments = 1\ntrain_percent = 1000"),
 ];

@@ -15,9 +15,9 @@
 //!   its window to the bandwidth-delay product for two rounds, so its own data leaves the queue. If the queue still does
 //!   not drain, the flow follows a CUBIC window, which starts at the flow's largest recent window. Time-outs, ECN marks
 //!   and losses at a nearly full queue reduce it. After a mark or such a loss, the flow tries again if it has competed
-//!   for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 30 to 60 round trips, at
-//!   most a minute.
-//! - **ECN marks** reduce the window in every phase.
+//!   for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 60 round trips, at least
+//!   `rtt_window_ms` and at most a minute.
+//! - **ECN marks** reduce the window in every phase, at most once per window of data (RFC 3168).
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
 //!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
 //!   segments back to back. The spacing of their acknowledgments gives the rate.
@@ -89,6 +89,8 @@ pub struct Rough {
     in_use: SlidingMin<Reverse<u64>>,
     /// Set when an episode of loss or marks begins. The next acknowledgment tells which of them it is.
     is_alerted: bool,
+    /// Bytes delivered at the last mark, until data that left after it is acknowledged.
+    marked_at: Option<u64>,
     delivered_at: Time,
     /// Window before the first of the time-outs since the last delivery.
     before_timeout: Option<u64>,
@@ -121,6 +123,7 @@ impl BuildAlgorithm for Rough {
             peak: SlidingMin::new(Reverse(0)),
             in_use: SlidingMin::new(Reverse(0)),
             is_alerted: false,
+            marked_at: None,
             delivered_at: flow.now,
             before_timeout: None,
             train: None,
@@ -131,14 +134,20 @@ impl BuildAlgorithm for Rough {
 impl CongestionControl for Rough {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let mss = u64::from(flow.mss);
-        if take(&mut self.is_alerted) {
-            self.respond_to_episode(ack.ecn_echo, mss);
-        }
         let Some(sample) = ack.rate else { return };
         if let Some(before) = self.before_timeout.take()
             && self.resume_or_restart(flow, before)
         {
             return;
+        }
+        // One response per window of data (RFC 3168 section 6.1.2).
+        self.marked_at = self.marked_at.filter(|&at| sample.prior_delivered < at);
+        let is_mark = ack.ecn_echo && self.marked_at.is_none();
+        if is_mark {
+            self.marked_at = Some(flow.delivered);
+        }
+        if take(&mut self.is_alerted) && !ack.ecn_echo || is_mark {
+            self.respond(is_mark, mss);
         }
         self.delivered_at = flow.now;
         let loss = self.rounds.count(sample.losses, ack.delivered, sample.prior_delivered, flow.delivered);
@@ -147,7 +156,7 @@ impl CongestionControl for Rough {
         }
         let new_round = loss.is_some();
         if self.rounds.count == 0 {
-            return; // this data left before the flow started over
+            return; // this data left before the flow started
         }
         self.measure(flow, ack, &sample);
         if self.min_rtt.get() == Time::MAX {
@@ -173,10 +182,11 @@ impl CongestionControl for Rough {
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
-        self.is_alerted = !cause.is_timeout();
-        if self.is_alerted {
+        if !cause.is_timeout() {
+            self.is_alerted = true;
             return;
         }
+        self.is_alerted = false;
         let mss = u64::from(flow.mss);
         if self.before_timeout.is_none() {
             self.before_timeout = Some(self.cwnd);
@@ -291,14 +301,15 @@ impl Rough {
     /// Reduces the window after a sign of congestion other than delay, and ends startup.
     fn reduce(&mut self, mss: u64) {
         self.cwnd = (self.cwnd * 7 / 10).max(2 * mss);
+        self.peak = SlidingMin::new(Reverse(0));
         self.curve.reduce(mss);
         if self.phase == Phase::Startup {
             self.begin_delay();
         }
     }
 
-    /// Responds to an episode that begins with a mark or a loss.
-    fn respond_to_episode(&mut self, is_mark: bool, mss: u64) {
+    /// Responds to a mark, or to the first loss of an episode.
+    fn respond(&mut self, is_mark: bool, mss: u64) {
         let min = self.min_rtt.get();
         let range = self.max_rtt.get().0.saturating_sub(min);
         let delay = self.rounds.recent_max_rtt().saturating_sub(min);
@@ -384,6 +395,9 @@ impl Rough {
     }
 
     fn begin_delay(&mut self) {
+        if self.phase == Phase::Startup {
+            self.peak = SlidingMin::new(Reverse(0));
+        }
         (self.phase, self.since) = (Phase::Delay, self.rounds.count);
         self.train = None;
     }
@@ -421,11 +435,7 @@ impl Rough {
         }
         if silence > Time::from_millis(self.params.silence_ms) + flow.srtt * 2 {
             let start = Flow { initial_window: flow.initial_window.max(TRAIN * mss), ..flow.clone() };
-            *self = Rough {
-                rounds: Rounds::new(flow.delivered),
-                train: Some(Train::default()),
-                ..Rough::new(&self.params, &start)
-            };
+            *self = Rough { train: Some(Train::default()), ..Rough::new(&self.params, &start) };
             return true;
         }
         let fitting = if self.min_rtt.get() == Time::MAX { u64::MAX } else { self.fitting_window(mss) };
@@ -438,14 +448,14 @@ impl Rough {
 const MAX_STARTUP_LOSS: u64 = 256;
 /// Average loss from which on the increase no longer doubles, in 1/1024.
 const MAX_PROBE_LOSS: u64 = 51;
-/// Round trips in the window of the smallest and the largest RTT, at least.
+/// Round trips in the window of the smallest and the largest RTT.
 const MEMORY: u64 = 60;
 /// Largest time that these round trips may take.
 const MAX_MEMORY: Time = Time::from_secs(60);
 /// Rounds of an attempt.
 const ATTEMPT: u64 = 2;
-/// Rounds that `peak` covers, in units of `patience`. Others take their share before the flow finds them.
-const PEAK_MEMORY: u64 = 4;
+/// Rounds that `peak` covers at most, in units of `patience`. Others take their share before the flow finds them.
+const PEAK_MEMORY: u64 = 3;
 /// Segments of a train.
 const TRAIN: u64 = 10;
 /// Largest factor by which a train enlarges the window.

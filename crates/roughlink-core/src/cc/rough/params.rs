@@ -11,7 +11,7 @@ pub struct Params {
     pub queue_quarters: u64,
     /// Pacing rate over the window per round trip, percent; startup uses 200.
     pub pacing_percent: u64,
-    /// Window of the smallest and the largest RTT, ms; longer if 60 round trips are, up to a minute.
+    /// Window of the smallest and the largest RTT, ms. If 60 round trips take longer, these, up to a minute.
     pub rtt_window_ms: u64,
     /// Share of the smallest RTT, percent: a larger queueing delay ends startup even if the rate still grows.
     pub startup_percent: u64,
@@ -92,4 +92,4 @@ impl Params {
 }
 
 /// Largest value of these parameters for which products fit.
-const MOST: u64 = 1_000_000;
+const MOST: u64 = 100_000;

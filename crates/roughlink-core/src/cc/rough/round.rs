@@ -24,7 +24,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Begins with round 0, which ends when data sent after the first `delivered` bytes is acknowledged.
+    /// Begins with round 0, which ends when data is acknowledged that left after `delivered` bytes had been delivered.
     pub(super) fn new(delivered: u64) -> Self {
         Rounds {
             count: 0,
