@@ -68,18 +68,20 @@ def shown(time: float | None) -> str:
 
 def changes_table() -> str:
     columns = [links.recoveries(name) for name in COMPARED]
+    in_kernel = rough_kernel.read()
     lengths = ", ".join(map(str, links.OUTAGES))
     count = len(links.OUTAGES)
     rows = []
     for at, rtt in ((0, 22), (count, 80)):
-        cells = [", ".join(map(shown, outages[at:at + count])) for outages, _ in columns]
-        rows.append([f"outages of {lengths} s, {rtt} ms", "1", *cells])
+        ours, *cells = [", ".join(map(shown, outages[at:at + count])) for outages, _ in columns]
+        linux = ", ".join(shown(in_kernel[goal.name][0]) for goal in rough_kernel.outages()[at:at + count])
+        rows.append([f"outages of {lengths} s, {rtt} ms", "1", ours, linux, *cells])
     for at, (outage, up) in enumerate(links.HANDOVERS):
         rates = "2 to 8 Mbit/s" if up else "8 to 2 Mbit/s"
         bound = "2" if outage == 2 else ""
-        cells = [shown(handovers[at]) for _, handovers in columns]
-        rows.append([f"handover, {rates}, outage of {outage} s", bound, *cells])
-    return page.table([["time to 90 % of the rate, s", "goal", *COMPARED], *rows])
+        ours, *cells = [shown(handovers[at]) for _, handovers in columns]
+        rows.append([f"handover, {rates}, outage of {outage} s", bound, ours, "", *cells])
+    return page.table([["time to 90 % of the rate, s", "goal", "rough", "rough in Linux", *COMPARED[1:]], *rows])
 
 
 def overflows_table() -> str:

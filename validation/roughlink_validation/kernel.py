@@ -1,6 +1,7 @@
 """Transfers between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -14,14 +15,14 @@ from roughlink_validation.simulators import Failed, Missing, parse
 # Common start of both programs: it sets the limits of the buffers, and the same priority as the emulated link. If
 # unread data narrows the window, the kernel acknowledges only after the program has read. A reader that waits for a
 # core would therefore acknowledge many segments at once.
-BOTH = f"""
+BOTH = """
 import json, os, selectors, signal, socket, struct, subprocess, sys, time
 folder = sys.argv[1]
 try:
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 except OSError:
     pass
-for key, value in {SYSCTLS!r}.items():
+for key, value in json.loads(os.environ["SYSCTLS"]).items():
     with open("/proc/sys/net/ipv4/" + key, "w") as f:
         f.write(value)
 """
@@ -142,9 +143,12 @@ class Run:
 
 def transfer(
     roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0,
-    ack: str = "delayed"
+    ack: str = "delayed", sysctls: dict[str, str] | None = None
 ) -> Run:
-    """Sends from `server` to `client` for `seconds`, over one connection per algorithm, opened `apart_s` apart."""
+    """Sends from `server` to `client` for `seconds`, over one connection per algorithm, opened `apart_s` apart.
+
+    `sysctls` are further settings below net.ipv4 of both namespaces.
+    """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)
@@ -155,7 +159,8 @@ def transfer(
         words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, ack]
         words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, ",".join(algorithms), f"{apart_s:g}",
                   f"{seconds:g}"]
-        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        settings = {**os.environ, "SYSCTLS": json.dumps(SYSCTLS | (sysctls or {}))}
+        done = subprocess.run(words, check=False, capture_output=True, text=True, env=settings)
         if done.returncode == 3:
             raise Missing(done.stderr.strip())
         if done.returncode == 4:

@@ -264,9 +264,14 @@ def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None],
     return outages, [after_handover(cc, up, outage, params) for outage, up in HANDOVERS]
 
 
+def outage_link(rtt: float, seconds: float) -> Link:
+    """Returns a link that fails at 10 s."""
+    return Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
+
+
 def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of an outage to the full rate, s."""
-    link = Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
+    link = outage_link(rtt, seconds)
     return seconds_to_full_rate(lambda end: link.scenario([(cc, 0)], end, 1, params), 10 + seconds, 10 * PAYLOAD, 0.1)
 
 

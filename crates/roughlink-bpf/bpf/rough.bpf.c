@@ -21,7 +21,7 @@
 #define US 1000ull /* ns */
 #define MS 1000000ull
 #define SECOND 1000000000ull
-#define NONE (~0ull) /* no RTT yet, no window before time-outs; unlimited */
+#define NONE (~0ull) /* no RTT yet; unlimited */
 
 #define MAX_STARTUP_LOSS 256 /* of a round, 1/1024 */
 #define MAX_PROBE_LOSS 51 /* average, 1/1024 */
@@ -113,6 +113,7 @@ struct state {
 	bool is_alerted; /* an episode of loss or marks has begun; the next ACK tells which */
 	bool is_marked; /* until data that left after the last mark is acknowledged */
 	u32 marked_at; /* segments delivered at the last mark */
+	u32 timeouts; /* since the last delivery */
 	u64 since; /* round in which the phase began */
 	u64 initial_window, cwnd;
 	s64 fraction; /* 1/256 bytes */
@@ -127,7 +128,7 @@ struct state {
 	struct sliding peak; /* window in the last rounds */
 	struct sliding in_use; /* bytes in flight in this round and the last */
 	u64 delivered_at;
-	u64 before_timeout; /* NONE = no time-out since the last delivery */
+	u64 before_timeouts; /* window before the first of `timeouts` */
 	struct train train;
 };
 
@@ -292,10 +293,10 @@ INLINE void restart(struct state *s, const struct flow *f, u64 window)
 	s->queued_at = s->rate_before = 0;
 	s->grows = 1;
 	s->noise = s->loss = 0;
-	curve_begin(&s->curve, window);
+	curve_begin(&s->curve, s->initial_window);
 	s->is_alerted = s->is_marked = 0;
 	s->delivered_at = f->now_us * US;
-	s->before_timeout = NONE;
+	s->timeouts = s->before_timeouts = 0;
 	s->has_train = 0;
 }
 
@@ -321,16 +322,18 @@ INLINE void begin(struct state *s, struct flow *f)
 }
 
 /*
- * Handles the first delivery after time-outs. After a long silence, begins again with a train and returns true.
+ * Handles the first delivery after time-outs. After several in a long silence, starts over with a train and returns
+ * true.
  */
-INLINE bool resume_or_restart(struct state *s, const struct flow *f, u64 before)
+INLINE bool resume_or_restart(struct state *s, const struct flow *f, u32 timeouts)
 {
-	u64 silence = beyond(f->now_us * US, s->delivered_at);
+	u64 silence = beyond(f->now_us * US, s->delivered_at), before = s->before_timeouts;
 
 	if (!parameters.restart)
 		return 0;
-	if (silence > parameters.silence_ms * MS + f->srtt_us * US * 2) {
-		restart(s, f, most64(s->initial_window, TRAIN * f->mss));
+	if (timeouts > 1 && silence > parameters.silence_ms * MS + f->srtt_us * US * 2) {
+		/* The kernel may still count old data as in flight that was lost before the silence. */
+		restart(s, f, (u64)f->in_flight * f->mss + most64(s->initial_window, TRAIN * f->mss));
 		s->has_train = 1;
 		s->train = (struct train){};
 		return 1;
@@ -491,13 +494,14 @@ INLINE void respond(struct state *s, const struct flow *f, bool is_mark)
 
 INLINE void on_ack(struct state *s, const struct flow *f)
 {
-	u64 before = s->before_timeout, loss, credited;
+	u64 loss, credited;
+	u32 timeouts = s->timeouts;
 	bool new_round, is_mark;
 
 	if (f->sampled < 0)
 		return;
-	s->before_timeout = NONE;
-	if (before != NONE && resume_or_restart(s, f, before))
+	s->timeouts = 0;
+	if (timeouts && resume_or_restart(s, f, timeouts))
 		return;
 	/* One response per window of data (RFC 3168 section 6.1.2). */
 	s->is_marked &= after(s->marked_at, f->total_delivered - f->sampled);
@@ -556,10 +560,11 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss) {
-		if (s->before_timeout == NONE) {
-			s->before_timeout = s->cwnd;
+		if (!s->timeouts) {
+			s->before_timeouts = s->cwnd;
 			reduce(&s->curve, f->mss);
 		}
+		s->timeouts++;
 		s->cwnd = f->mss;
 		s->is_alerted = 0;
 	}

@@ -18,8 +18,8 @@
 //!   for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 60 round trips, at least
 //!   `rtt_window_ms` and at most a minute.
 //! - **ECN marks** reduce the window in every phase, at most once per window of data (RFC 3168).
-//! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After a
-//!   longer silence, the path may be another one. The flow then discards its measurements and sends a train: ten
+//! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After
+//!   several time-outs and `silence_ms`, the path may be another one. The flow then discards its measurements and sends a train: ten
 //!   segments back to back. The spacing of their acknowledgments gives the rate.
 //!
 //! The window applies unchanged in every state of loss recovery, and retransmissions are paced like new data.
@@ -92,8 +92,9 @@ pub struct Rough {
     /// Bytes delivered at the last mark, until data that left after it is acknowledged.
     marked_at: Option<u64>,
     delivered_at: Time,
-    /// Window before the first of the time-outs since the last delivery.
-    before_timeout: Option<u64>,
+    /// Number of time-outs since the last delivery, and the window before the first.
+    timeouts: u32,
+    before_timeouts: u64,
     train: Option<Train>,
 }
 
@@ -125,7 +126,8 @@ impl BuildAlgorithm for Rough {
             is_alerted: false,
             marked_at: None,
             delivered_at: flow.now,
-            before_timeout: None,
+            timeouts: 0,
+            before_timeouts: 0,
             train: None,
         }
     }
@@ -135,9 +137,8 @@ impl CongestionControl for Rough {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let mss = u64::from(flow.mss);
         let Some(sample) = ack.rate else { return };
-        if let Some(before) = self.before_timeout.take()
-            && self.resume_or_restart(flow, before)
-        {
+        let timeouts = take(&mut self.timeouts);
+        if timeouts > 0 && self.resume_or_restart(flow, timeouts) {
             return;
         }
         // One response per window of data (RFC 3168 section 6.1.2).
@@ -188,10 +189,11 @@ impl CongestionControl for Rough {
         }
         self.is_alerted = false;
         let mss = u64::from(flow.mss);
-        if self.before_timeout.is_none() {
-            self.before_timeout = Some(self.cwnd);
+        if self.timeouts == 0 {
+            self.before_timeouts = self.cwnd;
             self.curve.reduce(mss);
         }
+        self.timeouts += 1;
         self.cwnd = mss;
     }
 
@@ -425,21 +427,22 @@ impl Rough {
         Time(bytes.saturating_mul(1_000_000_000) / self.rate.get().0.max(1))
     }
 
-    /// Handles the first delivery after time-outs; `before` is the window before them. After a long silence, starts
-    /// over with a train and returns true.
-    fn resume_or_restart(&mut self, flow: &Flow, before: u64) -> bool {
+    /// Handles the first delivery after time-outs. After several in a long silence, starts over with a train and
+    /// returns true.
+    fn resume_or_restart(&mut self, flow: &Flow, timeouts: u32) -> bool {
         let mss = u64::from(flow.mss);
         let silence = flow.now.saturating_sub(self.delivered_at);
         if !self.params.restart {
             return false;
         }
-        if silence > Time::from_millis(self.params.silence_ms) + flow.srtt * 2 {
-            let start = Flow { initial_window: flow.initial_window.max(TRAIN * mss), ..flow.clone() };
-            *self = Rough { train: Some(Train::default()), ..Rough::new(&self.params, &start) };
+        if timeouts > 1 && silence > Time::from_millis(self.params.silence_ms) + flow.srtt * 2 {
+            // The stack may still count old data as in flight that was lost before the silence.
+            let cwnd = flow.in_flight + flow.initial_window.max(TRAIN * mss);
+            *self = Rough { cwnd, train: Some(Train::default()), ..Rough::new(&self.params, flow) };
             return true;
         }
         let fitting = if self.min_rtt.get() == Time::MAX { u64::MAX } else { self.fitting_window(mss) };
-        self.cwnd = self.cwnd.max(before.min(fitting));
+        self.cwnd = self.cwnd.max(self.before_timeouts.min(fitting));
         false
     }
 }

@@ -38,7 +38,7 @@ pub struct Params {
     pub attempt: bool,
     /// Return to the former window after a time-out, and begin again with a train after a longer silence.
     pub restart: bool,
-    /// Silence after which the path may be another one, ms, in addition to two round trips.
+    /// Silence after which the path may be another one, ms, in addition to two round trips and two time-outs.
     pub silence_ms: u64,
     /// Acknowledged segments after which a train gives the rate of the path.
     pub train_segments: u64,
