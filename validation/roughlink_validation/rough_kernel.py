@@ -4,9 +4,11 @@ The RTT is TCP's smoothed one, sampled every 10 ms. Measured values are kept in 
 """
 
 import csv
+import itertools
 import math
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from roughlink_validation import kernel
@@ -76,45 +78,54 @@ def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
     return {"sim_s": seconds, "flows": flows, "samples": run.samples}
 
 
-def outages() -> list[links.Goal]:
-    """Returns the outages of `links.recoveries` as goals; the value is the time to the full rate."""
-    made = []
-    for rtt in (22, 80):
-        for outage in links.OUTAGES:
-            name = f"outage of {outage} s, {rtt} ms"
-            made.append(links.Goal(name, 1, links.outage_link(rtt, outage), [("rough", 0)], 18 + outage, [name],
-                                   lambda r, rtt=rtt, outage=outage: recovery(r["samples"], rtt / 1e3, outage),
-                                   at_most=True))
-    return made
+def changes() -> tuple[list[links.Goal], list[links.Goal]]:
+    """Returns the outages and the handovers of `links.recoveries` as goals; the value is the time to the full rate."""
+
+    def goal(name: str, before: links.Link, after: links.Link, outage: float, step: float) -> links.Goal:
+        steps = [f'{{ at = "10 s", for = "{outage} s", up = false }}',
+                 f'{{ at = "10 s", rate = "{after.rate} Mbit/s", delay = "{after.rtt / 2} ms" }}']
+        link = replace(before, keys=f"timeline = [{', '.join(steps)}]")
+        return links.Goal(name, 1, link, [("rough", 0)], 18 + outage, [name],
+                          lambda r: recovery(r["samples"], before.rtt / 1e3, after, outage, step), at_most=True)
+
+    outages = [goal(f"outage of {outage} s, {rtt} ms", links.Link(rtt=rtt), links.Link(rtt=rtt), outage, 0.1)
+               for rtt in (22, 80) for outage in links.OUTAGES]
+    slow, fast = links.Link(2, 60), links.Link(8, 480)
+    handovers = []
+    for outage, up in links.HANDOVERS:
+        before, after = (slow, fast) if up else (fast, slow)
+        name = f"handover to {after.rate} Mbit/s, outage of {outage} s"
+        handovers.append(goal(name, before, after, outage, links.handover_step(outage)))
+    return outages, handovers
 
 
-def recovery(samples: list[dict], rtt: float, outage: float) -> float:
+def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, step: float) -> float:
     """Returns the time from the end of an outage to the full rate as `links.seconds_to_full_rate`, or infinity.
 
     The outage begins at 10 s of the emulation, which starts up to a second before the sender. The last acknowledgment
     arrives a round trip after the outage begins. Acknowledged data was delivered half a round trip earlier.
     """
     acked = [(row["time_s"], row["acked_bytes"]) for row in samples]
-    grown = [now for (_, before), (now, after) in zip(acked, acked[1:]) if after > before]
-    _, last = max((next_ - last, last) for last, next_ in zip(grown, grown[1:]) if 8.5 < last < 10.5)
+    grown = [now for (_, before), (now, later) in zip(acked, acked[1:]) if later > before]
+    _, last = max((later - last, last) for last, later in zip(grown, grown[1:]) if 8.5 < last < 11)
     end = last - rtt + outage
 
     def delivered_until(time: float) -> int:
-        return max(count for now, count in acked if now <= time + rtt / 2)
+        return max(count for now, count in acked if now <= time + after.rtt / 2e3)
 
-    for k in range(60):
-        at = end + 0.1 * k
-        if at + 0.3 > acked[-1][0]:
-            break
-        if (delivered_until(at + 0.3) - delivered_until(at)) * 8e-6 / 0.3 >= 0.9 * 10 * links.PAYLOAD:
-            return round(0.1 * k, 1)
+    k = 0
+    while end + step * (k + 3) + after.rtt / 2e3 < acked[-1][0]:
+        count = delivered_until(end + step * (k + 3)) - delivered_until(end + step * k)
+        if count * 8e-6 / (3 * step) >= 0.9 * after.rate * links.PAYLOAD:
+            return round(step * k, 2)
+        k += 1
     return math.inf
 
 
 def measure(roughlink: Path) -> None:
     """Measures the goals that the table lacks. Needs root and a roughlink with the algorithms for the kernel."""
     have, same_run = read(), {}
-    for goal in [*links.goals("rough", range(SEED, SEED + 1)), *outages()]:
+    for goal in [*links.goals("rough", range(SEED, SEED + 1)), *itertools.chain(*changes())]:
         if goal.name not in have:
             same_run.setdefault(goal.texts[0], []).append(goal)
     todo = {goals[0].name: goals for goals in same_run.values()}

@@ -75,6 +75,7 @@ LONG_QUEUES = {
     "4 flows, 10 Mbit/s, 22 ms, queue 200": (Link(queue=200), 4, 1.3),
     "10 flows, 10 Mbit/s, 22 ms, queue 200": (Link(queue=200), 10, 1.3),
     "2 flows, 2 Mbit/s, 22 ms, queue 200": (Link(2, 22, 200), 2, 1.3),
+    "10 flows, 2 Mbit/s, 22 ms, queue 200": (Link(2, 22, 200), 10, 1.3),
 }
 
 
@@ -264,14 +265,9 @@ def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None],
     return outages, [after_handover(cc, up, outage, params) for outage, up in HANDOVERS]
 
 
-def outage_link(rtt: float, seconds: float) -> Link:
-    """Returns a link that fails at 10 s."""
-    return Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
-
-
 def after_outage(cc: str, rtt: float, seconds: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of an outage to the full rate, s."""
-    link = outage_link(rtt, seconds)
+    link = Link(rtt=rtt, keys=f'timeline = [{{ at = "10 s", for = "{seconds} s", up = false }}]')
     return seconds_to_full_rate(lambda end: link.scenario([(cc, 0)], end, 1, params), 10 + seconds, 10 * PAYLOAD, 0.1)
 
 
@@ -291,8 +287,13 @@ def handover(cc: str, up: bool, outage: float, end: float, params: dict | None =
 def after_handover(cc: str, up: bool, outage: float, params: dict | None = None) -> float | None:
     """Returns the time from the end of the handover to the full rate, s."""
     mbps = (8 if up else 2) * 948 / 1000
-    step = 0.25 if outage >= 2 else 0.5
-    return seconds_to_full_rate(lambda end: handover(cc, up, outage, end, params), 30 + outage, mbps, step)
+    return seconds_to_full_rate(lambda end: handover(cc, up, outage, end, params), 30 + outage, mbps,
+                                handover_step(outage))
+
+
+def handover_step(outage: float) -> float:
+    """Returns the resolution of the time after a handover, s."""
+    return 0.25 if outage >= 2 else 0.5
 
 
 def overflows(cc: str, params: dict | None = None) -> int:
