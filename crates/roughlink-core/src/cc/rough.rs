@@ -12,15 +12,15 @@
 //! - **Loss** is not congestion up to a share that a rough link may lose. Above it, a short queue overflows or a
 //!   policer drops, and the window is reduced.
 //! - **Competition.** If the queue does not drain over `patience` rounds, other flows may fill it. The flow then lowers
-//!   its window to the bandwidth-delay product for two rounds, so its own data leaves the queue. If the queue still does
-//!   not drain, the flow follows a CUBIC window, which starts at the flow's largest recent window. Time-outs, ECN marks
-//!   and losses at a nearly full queue reduce it. After a mark or such a loss, the flow tries again if it has competed
-//!   for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 60 round trips, at least
-//!   `rtt_window_ms` and at most a minute.
+//!   its window to the bandwidth-delay product for two rounds, so its own data leaves the queue. If the queue still
+//!   does not drain, the flow follows a CUBIC window, which starts at the flow's largest recent window. Time-outs, ECN
+//!   marks and losses at a nearly full queue reduce it. After a mark or such a loss, the flow tries again if it has
+//!   competed for `patience` rounds. Queues may last for seconds, so the flow keeps the smallest RTT for 60 round
+//!   trips, at least `rtt_window_ms` and at most a minute.
 //! - **ECN marks** reduce the window in every phase, at most once per window of data (RFC 3168).
 //! - **Silence.** The first delivery after a time-out restores the former window, up to what fits the path. After
-//!   several time-outs and `silence_ms`, the path may be another one. The flow then discards its measurements and sends a train: ten
-//!   segments back to back. The spacing of their acknowledgments gives the rate.
+//!   several time-outs and `silence_ms`, the path may be another one. The flow then discards its measurements and sends
+//!   a train: ten segments back to back. The spacing of their acknowledgments gives the rate.
 //!
 //! The window applies unchanged in every state of loss recovery, and retransmissions are paced like new data.
 
@@ -87,7 +87,7 @@ pub struct Rough {
     peak: SlidingMin<Reverse<u64>>,
     /// Largest number of bytes in flight in this round and the last.
     in_use: SlidingMin<Reverse<u64>>,
-    /// Set when an episode of loss or marks begins. The next acknowledgment tells which of them it is.
+    /// Set from the beginning of an episode of loss or marks to the next acknowledgment, whose ECE shows a mark.
     is_alerted: bool,
     /// Bytes delivered at the last mark, until data that left after it is acknowledged.
     marked_at: Option<u64>,
@@ -457,7 +457,8 @@ const MEMORY: u64 = 60;
 const MAX_MEMORY: Time = Time::from_secs(60);
 /// Rounds of an attempt.
 const ATTEMPT: u64 = 2;
-/// Rounds that `peak` covers at most, in units of `patience`. Others take their share before the flow finds them.
+/// Rounds that `peak` covers at most, in units of `patience`: more than one, because the window has fallen already when
+/// the flow finds others in the queue.
 const PEAK_MEMORY: u64 = 3;
 /// Segments of a train.
 const TRAIN: u64 = 10;
