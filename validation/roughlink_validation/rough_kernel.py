@@ -113,13 +113,10 @@ def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, 
     def delivered_until(time: float) -> int:
         return max(count for now, count in acked if now <= time + after.rtt / 2e3)
 
-    k = 0
-    while end + step * (k + 3) + after.rtt / 2e3 < acked[-1][0]:
-        count = delivered_until(end + step * (k + 3)) - delivered_until(end + step * k)
-        if count * 8e-6 / (3 * step) >= 0.9 * after.rate * links.PAYLOAD:
-            return round(step * k, 2)
-        k += 1
-    return math.inf
+    times = (end + step * k for k in itertools.count())
+    known = itertools.takewhile(lambda time: time + after.rtt / 2e3 < acked[-1][0], times)
+    steps = links.steps_to_full_rate([delivered_until(time) for time in known], after.rate * links.PAYLOAD, step)
+    return math.inf if steps is None else round(step * steps, 2)
 
 
 def measure(roughlink: Path) -> None:

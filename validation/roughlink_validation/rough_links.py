@@ -253,9 +253,15 @@ def seconds_to_full_rate(text_until: Callable[[float], str], end: float, mbps: f
     """Returns the time after `end` from which a flow gets 90 % of `mbps` over three steps; `None` after 60 steps."""
     times = [end + step * k for k in range(63)]
     bytes_until = [delivered(result) for result in run_all(text_until(round(t, 3)) for t in times)]
-    for k in range(60):
+    steps = steps_to_full_rate(bytes_until, mbps, step)
+    return None if steps is None else round(times[steps] - end, 3)
+
+
+def steps_to_full_rate(bytes_until: list[int], mbps: float, step: float) -> int | None:
+    """Returns the number of steps of `step` s from which a flow gets 90 % of `mbps` over three steps."""
+    for k in range(len(bytes_until) - 3):
         if (bytes_until[k + 3] - bytes_until[k]) * 8e-6 / (3 * step) >= 0.9 * mbps:
-            return round(times[k] - end, 3)
+            return k
     return None
 
 
