@@ -113,8 +113,13 @@ impl Drop for LoadGuard {
 fn loaded(algorithm: &str, name: &str) -> (LoadRequest, LoadGuard) {
     let mut request = LoadRequest::new(algorithm).expect("a name");
     request.name = name.to_owned();
-    let loaded = request.load().unwrap_or_else(|e| panic!("{algorithm}: {e}"));
-    (request, LoadGuard(name.to_owned(), Some(loaded)))
+    let guard = guarded(&request);
+    (request, guard)
+}
+
+fn guarded(request: &LoadRequest) -> LoadGuard {
+    let loaded = request.load().unwrap_or_else(|e| panic!("{}: {e}", request.entry.name));
+    LoadGuard(request.name.clone(), Some(loaded))
 }
 
 fn connect(name: &str) -> TcpStream {
@@ -376,12 +381,12 @@ fn rough_tells_marks_from_repaired_losses() {
         println!("skipped: no `iptables`");
         return;
     }
-    // Windows of about 100 segments, most of them in the queue.
+    // A queue of up to 100 segments, so that 70 % of the window differ clearly from all of it.
     let mut request = LoadRequest::new("rough").expect("a name");
     request.name = "marks".into();
     request.parameters.insert("queue_quarters".into(), 400.into());
     request.parameters.insert("compete".into(), false.into());
-    let mut held = LoadGuard(request.name.clone(), Some(request.load().expect("it loads")));
+    let mut held = guarded(&request);
     held.pin(false);
     let tails = [14 * 1448 + 100; 8];
     for (what, rule, pieces, state) in [

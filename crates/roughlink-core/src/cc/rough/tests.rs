@@ -42,6 +42,13 @@ impl Sender {
         }
     }
 
+    /// Begins an episode and acknowledges one segment, with ECE or without.
+    fn respond(&mut self, cause: Congestion, ecn_echo: bool) {
+        self.rough.on_congestion(&self.flow, cause);
+        self.ecn_echo = ecn_echo;
+        self.acknowledge(1, MS(20), 0);
+    }
+
     fn segments(&self) -> u64 {
         self.rough.trace().cwnd / MSS
     }
@@ -83,10 +90,10 @@ fn only_large_loss_reduces_the_window() {
         s.acknowledge(60, MS(21), 0);
         s
     };
-    let mut s = settled();
-    let before = s.rough.trace().cwnd;
-    s.rough.on_congestion(&s.flow, Congestion::Loss);
-    assert_eq!(s.rough.trace().cwnd, before);
+    let (mut with, mut without) = (settled(), settled());
+    with.respond(Congestion::Loss, false);
+    without.acknowledge(1, MS(20), 0);
+    assert_eq!(with.rough.trace().cwnd, without.rough.trace().cwnd);
     let after = |lost| {
         let mut s = settled();
         s.acknowledge(240, MS(21), lost);
@@ -104,15 +111,6 @@ fn unused_window_does_not_grow() {
         s.in_flight = Some(segments * MSS);
         s.acknowledge(60, MS(20), 0);
         assert_eq!(s.segments().min(70), limit, "{segments}");
-    }
-}
-
-impl Sender {
-    /// Begins an episode and acknowledges one segment, with ECE or without.
-    fn respond(&mut self, cause: Congestion, ecn_echo: bool) {
-        self.rough.on_congestion(&self.flow, cause);
-        self.ecn_echo = ecn_echo;
-        self.acknowledge(1, MS(20), 0);
     }
 }
 
@@ -163,7 +161,7 @@ fn marks_need_no_episode() {
     assert!(s.segments() < before * 3 / 4, "{before} to {}", s.segments());
 }
 
-/// Time-outs without a delivery between them reduce the competing window once, even after a loss that was none of
+/// Time-outs without a delivery between them reduce the competing window once, even after a loss that was not
 /// congestion.
 #[test]
 fn repeated_time_outs_reduce_the_competing_window_once() {
