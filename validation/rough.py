@@ -22,6 +22,8 @@ from roughlink_validation.building import ROOT
 
 PAGE = ROOT / "docs" / "validation" / "rough.md"
 COMPARED = ("rough", "bbr", "bbr3", "copa", "cubic", "newreno-sc", "vegas", "illinois-aa", "wave-fr")
+# Heads of the columns, where `rough` also has values from Linux.
+IN_LINUX = ("rough", "rough in Linux", *COMPARED[1:])
 SEEDS = range(1001, 1009)
 # Ingredients, and the parameters that leave them out.
 ABLATIONS = {
@@ -59,7 +61,7 @@ def goals_table() -> str:
         cells[0] = f"{mark}{means[0]:.3f}{mark} ({min(ours):.3f} to {max(ours):.3f})"
         linux = "{:.3f} ({:.3f})".format(*in_kernel[goal.name]) if goal.name in in_kernel else ""
         rows.append([goal.name, f"{'at most ' if goal.at_most else ''}{goal.bound}", cells[0], linux, *cells[1:]])
-    return page.table([["goal", "bound", "rough", "rough in Linux", *COMPARED[1:]], *rows])
+    return page.table([["goal", "bound", *IN_LINUX], *rows])
 
 
 def shown(time: float | None) -> str:
@@ -82,36 +84,44 @@ def changes_table() -> str:
         bound = "2" if outage == 2 else ""
         ours, *cells = [shown(handovers[at]) for _, handovers in columns]
         rows.append([f"handover, {rates}, outage of {outage} s", bound, ours, in_kernel[1][at], *cells])
-    return page.table([["time to 90 % of the rate, s", "goal", "rough", "rough in Linux", *COMPARED[1:]], *rows])
+    return page.table([["time to 90 % of the rate, s", "goal", *IN_LINUX], *rows])
 
 
 def overflows_table() -> str:
-    counts = [str(links.overflows(name)) for name in COMPARED]
-    return page.table([["", "bound", *COMPARED], ["overflows", "1", *counts]])
+    ours, *counts = [str(links.overflows(name)) for name in COMPARED]
+    linux = shown(rough_kernel.read()[rough_kernel.overflow().name][0])
+    return page.table([["", "bound", *IN_LINUX], ["overflows", "1", ours, linux, *counts]])
 
 
 def joins_table() -> str:
-    rows = []
-    for flows in (2, 4, 8):
-        for rtt in (22, 80):
+    kept, rows = rough_kernel.read(), []
+    for flows in links.JOINING:
+        for rtt in links.RTTS:
+            columns = [links.to_fair_shares(name, flows, rtt) for name in COMPARED]
+            columns.insert(1, [kept[goal.name][0] for goal in rough_kernel.joins(flows, rtt)])
             cells = []
-            for name in COMPARED:
-                waits = links.to_fair_shares(name, flows, rtt)
+            for waits in columns:
                 median, least, most = (shown(of(waits)) for of in (statistics.median, min, max))
                 cells.append(median if least == most else f"{median} ({least} to {most})")
             rows.append([f"{flows} flows, {rtt} ms", "20", *cells])
-    return page.table([["base RTTs to fair shares", "bound", *COMPARED], *rows])
+    return page.table([["base RTTs to fair shares", "bound", *IN_LINUX], *rows])
 
 
 def session_table() -> str:
-    alone, _ = links.beside_session(None, SEEDS)
-    beside = [links.beside_session(name, SEEDS) for name in COMPARED]
-    return page.table([
-        ["", "bound", "alone", *COMPARED],
-        ["99th percentile of the response time, ms", "", f"{alone:.1f}", *(f"{p99:.1f}" for p99, _ in beside)],
-        ["the same over the value alone", "1.1", "1", *(f"{p99 / alone:.2f}" for p99, _ in beside)],
-        ["download, Mbit/s", "", "", *(f"{mbps:.2f}" for _, mbps in beside)],
-    ])
+    kept = rough_kernel.read()
+    columns = {"": {cc: links.beside_session(cc, SEEDS) for cc in (None, *COMPARED)}}
+    columns[" in Linux"] = {cc: [kept[name][0] for name in rough_kernel.session_names(cc)]
+                            for cc in rough_kernel.DOWNLOADS}
+    head, *rows = (["", "bound"], ["99th percentile of the response time, ms", ""],
+                   ["the same over the value alone", "1.1"], ["download, Mbit/s", ""])
+    for where, values in columns.items():
+        alone = values[None][0]
+        for cc, (p99, *mbps) in values.items():
+            head.append((cc or "alone") + where)
+            cells = f"{p99:.1f}", f"{p99 / alone:.2f}", f"{mbps[0]:.2f}" if cc else ""
+            for row, cell in zip(rows, cells):
+                row.append(cell)
+    return page.table([head, *rows])
 
 
 def queues_table(places: dict, head: str, cell: Callable[[float, float, float, float], str]) -> str:
@@ -200,10 +210,11 @@ def main() -> int:
     add("joining flows", "Time from the start of a flow until all flows have fair shares. Shares are fair "
         "if Jain's index reaches 0.97 over 5 base RTTs, and on average over the next four stretches of 5. Medians and "
         f"ranges of {len(links.JOINS)} starts, in base RTTs to the end of the first stretch, at most "
-        f"{links.LONGEST_WAIT}:",
+        f"{links.LONGEST_WAIT}, in Linux at most {rough_kernel.LONGEST_WAIT}:",
         joins_table)
     add("charging session", "The charging loop of `charging-firmware`, alone and beside a download. The session uses "
-        f"CUBIC, the download the algorithm of the column. Means of {len(SEEDS)} seeds:", session_table)
+        f"CUBIC, the download the algorithm of the column. Means of {len(SEEDS)} seeds; in Linux one loop of "
+        f"{rough_kernel.SESSION} s between programs with messages of the same size:", session_table)
     add("short queues", "Short queues and a policer at 10 Mbit/s, on one seed of 60 s:", short_queues_table)
     add("long queues", "Links that can hold a long queue, on one seed of 60 s. Flows start 1.3 s apart:",
         long_queues_table)

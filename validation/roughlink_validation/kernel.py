@@ -1,5 +1,6 @@
 """Transfers between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
 
+import csv
 import json
 import os
 import platform
@@ -58,10 +59,10 @@ finally:
         json.dump(dict(rows=rows, counters=tables["TcpExt:"]), f)
 """
 
-# Sending program: opens a connection per algorithm, each `apart` seconds after the previous one. At the end it writes
-# its start time, the port of each connection, and the TCP_INFO (linux/tcp.h) of each connection, sampled every 10 ms.
+# Sending program: opens a connection per algorithm, each at its start. At the end it writes its own start, the port of
+# each connection, and the TCP_INFO (linux/tcp.h) of each connection, sampled every 10 ms.
 SENDER = BOTH + """
-algorithms, apart, seconds = sys.argv[2].split(","), float(sys.argv[3]), float(sys.argv[4])
+flows, seconds = json.loads(sys.argv[2]), float(sys.argv[3])
 while not os.path.exists(folder + "/listening"):
     time.sleep(0.01)
 select = selectors.DefaultSelector()
@@ -93,9 +94,9 @@ reordering=u32(88),
 now = time.monotonic()
 due = start
 while now < start + seconds:
-    while len(connections) < len(algorithms) and now >= start + len(connections) * apart:
-        connect(algorithms[len(connections)])
-    following = start + len(connections) * apart if len(connections) < len(algorithms) else due
+    while flows and now >= start + flows[0][1]:
+        connect(flows.pop(0)[0])
+    following = start + flows[0][1] if flows else due
     for key, _ in select.select(max(0, min(due, following, start + seconds) - now)):
         try:
             key.fileobj.send(block)
@@ -131,10 +132,20 @@ class Run:
     """Transfers between kernels."""
 
     ports: list[int]  # of each connection at the sender
-    delivered: list[int]  # bytes of each connection that the receiver read before the end
+    received: list[tuple[float, int, int]]  # time of each read in s after the sender's start, connection, bytes
     samples: list[dict]  # TCP_INFO of each connection every 10 ms
     counters: dict[str, int]  # TcpExt counters of the receiver
     result: dict  # result of the emulation
+    links: list[dict[str, str]]  # series of the links
+    written: dict[str, list]  # output of each further program
+
+    @property
+    def delivered(self) -> list[int]:
+        """Returns the bytes of each connection that the receiver read before the end."""
+        totals = [0] * len(self.ports)
+        for _, connection, count in self.received:
+            totals[connection] += count
+        return totals
 
     @property
     def late_us(self) -> tuple[float, float]:
@@ -142,12 +153,13 @@ class Run:
 
 
 def transfer(
-    roughlink: Path, scenario: str, algorithms: list[str], seconds: float, seed: int, latest: float, apart_s: float = 0,
-    ack: str = "delayed", sysctls: dict[str, str] | None = None
+    roughlink: Path, scenario: str, flows: list[tuple[str, float]], seconds: float, seed: int, latest: float,
+    ack: str = "delayed", sysctls: dict[str, str] | None = None, programs: dict[str, str] | None = None
 ) -> Run:
-    """Sends from `server` to `client` for `seconds`, over one connection per algorithm, opened `apart_s` apart.
+    """Sends from `server` to `client` for `seconds`, over connections given as an algorithm and a start in s.
 
-    `sysctls` are further settings below net.ipv4 of both namespaces.
+    `sysctls` are further settings below net.ipv4 of all namespaces. `programs` has a further program for some nodes,
+    which follows `BOTH` and may write the JSON file `folder/NODE.json`.
     """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -155,10 +167,11 @@ def transfer(
         (at / "link.toml").write_text(scenario)
         words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed),
                  "--max-lateness", f"{latest:g} us"]
-        words += ["--until", "server", "--for", f"{seconds + 30:g} s"]
+        words += ["-o", str(at / "series"), "--no-capture", "--until", "server", "--for", f"{seconds + 30:g} s"]
         words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, ack]
-        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, ",".join(algorithms), f"{apart_s:g}",
-                  f"{seconds:g}"]
+        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, json.dumps(flows), f"{seconds:g}"]
+        for node, program in (programs or {}).items():
+            words += ["--exec", node, "--", sys.executable, "-c", BOTH + program, folder]
         settings = {**os.environ, "SYSCTLS": json.dumps(SYSCTLS | (sysctls or {}))}
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=settings)
         if done.returncode == 3:
@@ -166,12 +179,15 @@ def transfer(
         if done.returncode == 4:
             raise LateLink(done.stderr.strip())
         if done.returncode != 0:
-            raise Failed(f"{algorithms}: emulate failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
-        sent = json.loads((at / "sent.json").read_text())
-        received = json.loads((at / "received.json").read_text())
-    end = sent["start"] + seconds
-    delivered = [sum(n for time, port, n in received["rows"] if port == own and time <= end) for own in sent["ports"]]
-    return Run(sent["ports"], delivered, sent["rows"], received["counters"], parse("roughlink", done.stdout))
+            raise Failed(f"{flows}: emulate failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
+        sent, read = json.loads((at / "sent.json").read_text()), json.loads((at / "received.json").read_text())
+        with (at / "series" / "links.csv").open(newline="") as stream:
+            links = list(csv.DictReader(stream))
+        written = {node: json.loads(file.read_text()) for node in programs or {}
+                   if (file := at / f"{node}.json").exists()}
+    received = [(time - sent["start"], sent["ports"].index(port), count) for time, port, count in read["rows"]
+                if time <= sent["start"] + seconds]
+    return Run(sent["ports"], received, sent["rows"], read["counters"], parse("roughlink", done.stdout), links, written)
 
 
 def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
@@ -179,8 +195,8 @@ def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> 
 
     `name` is the kernel's name of the algorithm if it differs from the cell's.
     """
-    algorithms = [name or cell.cc] * cell.flows
-    run = transfer(roughlink, cell.scenario(traffic=False), algorithms, cell.duration_s, seed, latest_us(cell),
+    flows = [(name or cell.cc, 0.0)] * cell.flows
+    run = transfer(roughlink, cell.scenario(traffic=False), flows, cell.duration_s, seed, latest_us(cell),
                    ack=cell.ack)
     last = {row["flow"]: row for row in run.samples}
     rtts = [row["srtt_ms"] for row in run.samples if row["srtt_ms"] > 0]

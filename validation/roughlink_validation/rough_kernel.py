@@ -6,12 +6,13 @@ The RTT is TCP's smoothed one, sampled every 10 ms. Measured values are kept in 
 import csv
 import itertools
 import math
+import re
 import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from roughlink_validation import kernel
+from roughlink_validation import cli, kernel
 from roughlink_validation import rough_links as links
 from roughlink_validation.loading import loaded
 from roughlink_validation.matrix import append_line
@@ -27,6 +28,52 @@ SEED = 2
 LONGEST = 30
 # Limits that `rough` implies in simulation and cannot set in the kernel: of the RTO, and of retransmissions.
 SYSCTLS = {"tcp_rto_max_ms": "1000", "tcp_retries2": "255"}
+# Longest wait for fair shares, base RTTs.
+LONGEST_WAIT = 100
+# Duration of a charging loop in s, algorithms of the downloads beside it, and the largest lateness in us. Programs of
+# the loop rarely run, so a few late starts are 1 % of their time slices.
+SESSION, DOWNLOADS, SESSION_LATEST = 60, (None, "cubic", "rough"), 3000
+
+# Sizes of CurrentDemandReq and CurrentDemandRes in bytes, and times in s, as in charging-firmware.toml.
+LOOP = """
+request, response, period, answer = 57, 52, 0.1, 0.01
+
+def received(connection, size):
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data)) or sys.exit()
+"""
+CHARGER = LOOP + """
+listener = socket.create_server(("0.0.0.0", 15118))
+open(folder + "/charging", "w").close()
+connection, _ = listener.accept()
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+while True:
+    received(connection, request)
+    time.sleep(answer)
+    connection.sendall(bytes(response))
+"""
+# Writes the response times in ms.
+CAR = LOOP + """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+while not os.path.exists(folder + "/charging"):
+    time.sleep(0.01)
+connection = socket.create_connection((os.environ["ROUGHLINK_CHARGER"], 15118))
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+times = []
+try:
+    while True:
+        asked = time.monotonic()
+        connection.sendall(bytes(request))
+        received(connection, response)
+        times.append((time.monotonic() - asked) * 1e3)
+        time.sleep(max(0, asked + period - time.monotonic()))
+finally:
+    with open(folder + "/client.json", "w") as f:
+        json.dump(times, f)
+"""
 
 
 def read() -> dict[str, tuple[float, float]]:
@@ -58,24 +105,21 @@ def scenario(goal: links.Goal, seconds: float, tcp: str = '[tcp]\nstack = "linux
     )
 
 
-def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> tuple[kernel.Run, float]:
-    """Runs the flows of a goal between kernels, and returns the run and its duration in s."""
-    algorithms = [names.get(cc, cc) for cc, _ in goal.flows]
-    seconds = min(goal.seconds, LONGEST)
-    apart = goal.flows[-1][1] / max(1, len(goal.flows) - 1)
+def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> kernel.Run:
+    """Runs the flows of a goal between kernels."""
+    flows = [(names.get(cc, cc), start) for cc, start in goal.flows]
     sysctls = SYSCTLS if all(cc == "rough" for cc, _ in goal.flows) else None
-    run = kernel.transfer(roughlink, scenario(goal, seconds), algorithms, seconds, SEED, LATEST, apart, sysctls=sysctls)
-    return run, seconds
+    return kernel.transfer(roughlink, scenario(goal, goal.seconds), flows, goal.seconds, SEED, LATEST, sysctls=sysctls)
 
 
-def as_result(goal: links.Goal, run: kernel.Run, seconds: float) -> dict:
-    """Returns the keys of a simulation's result from which goals are computed, and the samples of TCP_INFO."""
+def as_result(goal: links.Goal, run: kernel.Run) -> dict:
+    """Returns the keys of a simulation's result from which goals are computed, and the run."""
     flows = []
     for number, ((_, start), delivered) in enumerate(zip(goal.flows, run.delivered, strict=True)):
         rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
         rtt = {"mean": statistics.fmean(rtts), "p95": statistics.quantiles(rtts, n=20)[-1]}
         flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": rtt})
-    return {"sim_s": seconds, "flows": flows, "samples": run.samples}
+    return {"sim_s": goal.seconds, "flows": flows, "run": run}
 
 
 def changes() -> tuple[list[links.Goal], list[links.Goal]]:
@@ -86,10 +130,10 @@ def changes() -> tuple[list[links.Goal], list[links.Goal]]:
                  f'{{ at = "10 s", rate = "{after.rate} Mbit/s", delay = "{after.rtt / 2} ms" }}']
         link = replace(before, keys=f"timeline = [{', '.join(steps)}]")
         return links.Goal(name, 1, link, [("rough", 0)], 18 + outage, [name],
-                          lambda r: recovery(r["samples"], before.rtt / 1e3, after, outage, step), at_most=True)
+                          lambda r: recovery(r["run"].samples, before.rtt / 1e3, after, outage, step), at_most=True)
 
     outages = [goal(f"outage of {outage} s, {rtt} ms", links.Link(rtt=rtt), links.Link(rtt=rtt), outage, 0.1)
-               for rtt in (22, 80) for outage in links.OUTAGES]
+               for rtt in links.RTTS for outage in links.OUTAGES]
     slow, fast = links.Link(2, 60), links.Link(8, 480)
     handovers = []
     for outage, up in links.HANDOVERS:
@@ -119,22 +163,96 @@ def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, 
     return math.inf if steps is None else round(step * steps, 2)
 
 
+def overflow() -> links.Goal:
+    """Returns the number of overflows of `links.overflows` as a goal. The handover is at 10 s."""
+    _, handovers = changes()
+    goal = next(goal for goal in handovers if goal.name == "handover to 2 Mbit/s, outage of 2 s")
+
+    def counted(result: dict) -> int:
+        rows = result["run"].links
+        return links.count_overflows([(int(row["time_ns"]), int(row["dropped_pkt"])) for row in rows
+                                      if row["direction"] == "forward"], 10)
+
+    return replace(goal, name="overflows after a handover", seconds=40, texts=["overflows"], measure=counted)
+
+
+def join(flows: int, rtt: float, start: float) -> links.Goal:
+    """Returns a run of `links.to_fair_shares` as a goal; the value is the number of base RTTs to fair shares."""
+    base = links.base_rtt(rtt)
+    name = f"{flows} flows, {rtt} ms, the last from {start} s"
+
+    def waited(result: dict) -> float:
+        delivered, rows = [0] * flows, []
+        for time, flow, count in result["run"].received:
+            delivered[flow] += count
+            rows.append((time, flow, delivered[flow]))
+        return links.rtts_to_fair_shares(rows, flows, start, base, LONGEST_WAIT)
+
+    return links.Goal(name, 20, links.Link(rtt=rtt), links.joining("rough", flows, start),
+                      links.joined_seconds(start, base, LONGEST_WAIT), [name], waited, at_most=True)
+
+
+def joins(flows: int, rtt: float) -> list[links.Goal]:
+    return [join(flows, rtt, start) for start in links.JOINS]
+
+
+def session(roughlink: Path, cc: str | None, names: dict[str, str]) -> tuple[float, float, kernel.Run]:
+    """Returns the values of `links.beside_session` between kernels, and the run.
+
+    A node of its own is the charger, at a fast link without delay. The loop lasts for the whole run.
+    """
+    head, _ = (links.ROOT / "scenarios" / "charging-firmware.toml").read_text().split("[[flow]]", 1)
+    head = re.sub(r'duration = ".*"', f'duration = "{SESSION + 30} s"', head)
+    head = re.sub(', from = "8.7 s", until = ".*?"', "", head)
+    head = head.replace('"sa"', '"server"').replace('"evcc"', '"client"')
+    text = head + """
+[[node]]
+name = "charger"
+[[link]]
+name = "charger"
+between = ["charger", "secc"]
+rate = "500 Mbit/s"
+delay = "0 s"
+"""
+    flows = [(names.get(cc, cc), 0.0)] if cc else []
+    programs = {"charger": CHARGER, "client": CAR}
+    run = kernel.transfer(roughlink, text, flows, SESSION, SEED, SESSION_LATEST, sysctls=SYSCTLS,
+                          programs=programs)
+    p99 = cli.quantile(run.written["client"], 0.99)
+    return p99, sum(run.delivered) * 8e-6 / SESSION, run
+
+
 def measure(roughlink: Path) -> None:
     """Measures the goals that the table lacks. Needs root and a roughlink with the algorithms for the kernel."""
     have, same_run = read(), {}
-    for goal in [*links.goals("rough", range(SEED, SEED + 1)), *itertools.chain(*changes())]:
+    short = [replace(goal, seconds=min(goal.seconds, LONGEST)) for goal in links.goals("rough", range(SEED, SEED + 1))]
+    joining = [goal for flows in links.JOINING for rtt in links.RTTS for goal in joins(flows, rtt)]
+    for goal in [*short, *itertools.chain(*changes()), overflow(), *joining]:
         if goal.name not in have:
             same_run.setdefault(goal.texts[0], []).append(goal)
     todo = {goals[0].name: goals for goals in same_run.values()}
 
-    def keep(name: str, found: tuple[kernel.Run, float]) -> None:
-        run, seconds = found
+    def append(name: str, value: float, seconds: float, run: kernel.Run) -> None:
+        line = [name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()]
+        append_line(TABLE, COLUMNS, line)
+        print(f"{name}: {value:.3f}", file=sys.stderr, flush=True)
+
+    def keep(name: str, run: kernel.Run) -> None:
         for goal in todo[name]:
-            value = goal.measure(as_result(goal, run, seconds))
-            append_line(TABLE, COLUMNS,
-                        [goal.name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()])
-            print(f"{goal.name}: {value:.3f}", file=sys.stderr, flush=True)
+            append(goal.name, goal.measure(as_result(goal, run)), goal.seconds, run)
+
+    def keep_session(cc: str | None, found: tuple[float, float, kernel.Run]) -> None:
+        for what, value in zip(session_names(cc), found):
+            append(what, value, SESSION, found[2])
 
     with loaded(roughlink, ["rough"]) as held:
         names = {"rough": held["rough"][0], "newreno": "reno"}
         measure_each(list(todo), JOBS, TRIES, lambda name: transferred(roughlink, todo[name][0], names), keep)
+        downloads = [cc for cc in DOWNLOADS if session_names(cc)[0] not in have]
+        measure_each(downloads, JOBS, TRIES, lambda cc: session(roughlink, cc, names), keep_session)
+
+
+def session_names(cc: str | None) -> list[str]:
+    """Returns the names of the values of `session` in the table."""
+    p99 = "99th percentile of the response time, ms"
+    return [f"{p99}, beside {cc}", f"download with {cc} beside a session, Mbit/s"] if cc else [f"{p99}, alone"]

@@ -26,12 +26,15 @@ TCP = '[tcp]\nstack = "linux"\nmss_includes_options = true\nsnd_buf = "64 MiB"\n
 SERIALIZATION = 1.22
 # First seeds of the random links: for the search, and held out from it.
 SEARCH, HELD_OUT = 7000, 20000
+# RTTs of the goals, ms.
+RTTS = (22, 80)
 # Lengths of outages, s.
 OUTAGES = (0.5, 1, 2, 5, 10)
 # Outages of handovers, s, and whether the path gets faster and longer.
 HANDOVERS = ((2, True), (2, False), (0.5, True), (0.5, False))
-# Starts of a flow that joins others, s, and the longest wait for fair shares, base RTTs.
+# Starts of a flow that joins others, s, numbers of flows with it, and the longest wait for fair shares, base RTTs.
 JOINS = (20, 20.3, 20.6, 20.9, 21.2)
+JOINING = (2, 4, 8)
 LONGEST_WAIT = 500
 
 
@@ -206,7 +209,7 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
         made.append(Goal(f"Jain's index beside {other}, {what}", bound, link, [(cc, 0), (other, starts[0])], seconds,
                          texts, lambda r: jain([rate(r, 0), rate(r, 1)])))
 
-    for rtt in (22, 80):
+    for rtt in RTTS:
         for loss, share in ((0, 0.98), (5, 0.98 if rtt == 22 else 0.97), (10, 0.9)):
             link = Link(rtt=rtt, keys=bursts(loss))
             limit = link.rate * PAYLOAD * (1 - loss / 100)
@@ -216,7 +219,7 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
                 add(f"p95 of the RTT over the base, {loss} % loss, {rtt} ms", 1.15, link, [(cc, 0)], 60,
                     lambda r, rtt=rtt: r["flows"][0]["rtt_ms"]["p95"] / (rtt + SERIALIZATION), at_most=True)
     for other in ("cubic", "newreno"):
-        for rtt in (22, 80):
+        for rtt in RTTS:
             for queue, loss in ((20, 0), (100, 0), (100, 1)):
                 what = f"queue {queue}" if not loss else f"queue {queue}, {loss} % loss"
                 add_beside(other, f"{what}, {rtt} ms", 0.9 if loss else 0.95,
@@ -231,8 +234,8 @@ def goals(cc: str, seeds: range, params: dict | None = None) -> list[Goal]:
     keys = f'timeline = [{{ at = "0 s", for = "10 s", rate = "{slow} Mbit/s" }}]'
     add(f"share of the limit, {slow} Mbit/s for 10 s, then {fast}, queue 1000, 100 ms", 0.9,
         Link(fast, 100, 1000, keys), [(cc, 0)], 30, lambda r: rate(r) / ((slow + 2 * fast) / 3 * PAYLOAD))
-    for flows in (2, 4, 8):
-        for rtt in (22, 80):
+    for flows in JOINING:
+        for rtt in RTTS:
             add(f"Jain's index of {flows} flows, {rtt} ms", 0.97, Link(rtt=rtt),
                 [(cc, round(0.1 * i, 1)) for i in range(flows)], 60,
                 lambda r, flows=flows: jain([rate(r, i) for i in range(flows)]))
@@ -267,7 +270,7 @@ def steps_to_full_rate(bytes_until: list[int], mbps: float, step: float) -> int 
 
 def recoveries(cc: str, params: dict | None = None) -> tuple[list[float | None], list[float | None]]:
     """Returns the times to the full rate after each of `OUTAGES` at 22 and 80 ms, and after each of `HANDOVERS`, s."""
-    outages = [after_outage(cc, rtt, outage, params) for rtt in (22, 80) for outage in OUTAGES]
+    outages = [after_outage(cc, rtt, outage, params) for rtt in RTTS for outage in OUTAGES]
     return outages, [after_handover(cc, up, outage, params) for outage, up in HANDOVERS]
 
 
@@ -303,62 +306,83 @@ def handover_step(outage: float) -> float:
 
 
 def overflows(cc: str, params: dict | None = None) -> int:
-    """Counts overflows of the queue from the start of the downward handover, at 30 s, to 60 s.
-
-    Drops closer together than a round trip through the full queue are one overflow.
-    """
-    rtt = 0.064 + 100 * 1000 * 8 / 2e6
+    """Counts overflows of the queue from the start of the downward handover, at 30 s, to 60 s."""
 
     def counted(run: rl.Run) -> int:
         links = run.series("links")
         rows = sorted(zip(links["time_ns"], links["link"], links["direction"], links["dropped_pkt"]))
-        count, dropped_before, dropped_at = 0, 0, -math.inf
-        for time_ns, link, direction, dropped in rows:
-            if (link, direction) != ("bottleneck", "forward") or dropped == dropped_before:
-                continue
-            dropped_before = dropped
-            if time_ns >= 30e9:
-                count += time_ns * 1e-9 - dropped_at > rtt
-                dropped_at = time_ns * 1e-9
-        return count
+        return count_overflows([(time_ns, dropped) for time_ns, link, direction, dropped in rows
+                                if (link, direction) == ("bottleneck", "forward")], 30)
 
     return run_all([handover(cc, False, 2, 60, params)], counted, series=True)[0]
+
+
+def count_overflows(dropped: list[tuple[int, int]], since: float) -> int:
+    """Counts overflows after `since`, in s, given the packets dropped by each time in ns.
+
+    Drops closer together than a round trip through the full queue are one overflow.
+    """
+    rtt = 0.064 + 100 * 1000 * 8 / 2e6
+    drops = [now * 1e-9 for (_, before), (now, after) in zip([(0, 0), *dropped], dropped) if after != before]
+    drops = [now for now in drops if now >= since]
+    return sum(now - before > rtt for before, now in zip([-math.inf, *drops], drops))
 
 
 # ---- A flow that joins others ----------------------------------------------------------------------------------------
 
 
-def delivered_until(run: rl.Run, times: list[float]) -> list[list[int]]:
-    """Returns the bytes that each flow has delivered by each of the times in s."""
-    series = run.series("flows")
-    now = dict.fromkeys((flow["name"] for flow in run.result["flows"]), 0)
+def delivered_until(rows: Iterable[tuple[float, int, int]], flows: int, times: list[float]) -> list[list[int]]:
+    """Returns the bytes of each flow by each of the times in s, given the bytes by the time of each row, in order."""
+    now = [0] * flows
     made = []
-    for time_ns, flow, count in sorted(zip(series["time_ns"], series["flow"], series["delivered_bytes"])):
-        while len(made) < len(times) and time_ns > times[len(made)] * 1e9:
-            made.append(list(now.values()))
+    for time, flow, count in rows:
+        while len(made) < len(times) and time > times[len(made)]:
+            made.append(list(now))
         now[flow] = count
-    return made + [list(now.values())] * (len(times) - len(made))
+    return made + [list(now)] * (len(times) - len(made))
+
+
+def rtts_to_fair_shares(
+    rows: Iterable[tuple[float, int, int]], flows: int, join: float, base: float, longest: int
+) -> float:
+    """Returns the base RTTs from the start of the last of `flows` at `join` until all have fair shares.
+
+    Shares are fair if Jain's index reaches 0.97 over 5 base RTTs, and on average over the next four stretches of 5. The
+    value is the end of the first stretch, or infinity after `longest`. `rows` is as in `delivered_until`.
+    """
+    counts = delivered_until(rows, flows, [join + base * k for k in range(longest + 21)])
+    shares = [jain([new - old for old, new in zip(*pair)]) for pair in zip(counts, counts[5:])]
+    for k in range(longest - 4):
+        if shares[k] >= 0.97 and statistics.fmean(shares[k + 5:k + 21:5]) >= 0.97:
+            return k + 5
+    return math.inf
+
+
+def joined_seconds(join: float, base: float, longest: int) -> float:
+    """Returns the duration of a run in which a flow that starts at `join` has `longest` base RTTs for fair shares."""
+    return round(join + base * (longest + 21), 3)
+
+
+def joining(cc: str, flows: int, join: float) -> list[tuple[str, float]]:
+    return [*((cc, round(0.1 * i, 1)) for i in range(flows - 1)), (cc, join)]
+
+
+def base_rtt(rtt: float) -> float:
+    """Returns the base RTT of a path at 10 Mbit/s with `rtt` in ms, s."""
+    return (rtt + SERIALIZATION) / 1e3
 
 
 def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) -> list[float]:
-    """Returns the base RTTs from the start of a flow until it and the earlier flows have fair shares, for all `JOINS`.
-
-    Shares are fair if Jain's index reaches 0.97 over 5 base RTTs, and on average over the next four stretches of 5. The
-    value is the end of the first stretch, or infinity after `LONGEST_WAIT`.
-    """
-    base = (rtt + SERIALIZATION) / 1e3
+    """Returns `rtts_to_fair_shares` for each of `JOINS`."""
+    base = base_rtt(rtt)
 
     def waited(run: rl.Run) -> float:
-        join = run.result["flows"][-1]["start_s"]
-        counts = delivered_until(run, [join + base * k for k in range(LONGEST_WAIT + 21)])
-        shares = [jain([new - old for old, new in zip(*pair)]) for pair in zip(counts, counts[5:])]
-        for k in range(LONGEST_WAIT - 4):
-            if shares[k] >= 0.97 and statistics.fmean(shares[k + 5:k + 21:5]) >= 0.97:
-                return k + 5
-        return math.inf
+        series = run.series("flows")
+        times = (time_ns * 1e-9 for time_ns in series["time_ns"])
+        rows = sorted(zip(times, map(int, series["flow"]), series["delivered_bytes"]))
+        return rtts_to_fair_shares(rows, flows, run.result["flows"][-1]["start_s"], base, LONGEST_WAIT)
 
-    others = [(cc, round(0.1 * i, 1)) for i in range(flows - 1)]
-    texts = [Link(rtt=rtt).scenario([*others, (cc, join)], round(join + base * (LONGEST_WAIT + 21), 3), 1, params)
+    texts = [Link(rtt=rtt).scenario(joining(cc, flows, join), joined_seconds(join, base, LONGEST_WAIT), 1, params)
              for join in JOINS]
     return run_all(texts, waited, series=True, sample="1 ms")
 

@@ -107,7 +107,7 @@ def measure_one(roughlink: Path, link: Link, cc: str, seed: int) -> tuple[Outcom
             (mount / "trace").write_text("")
             (event / "enable").write_text("1")
             try:
-                run = kernel.transfer(roughlink, scenario(link, cc, False), [cc], link.seconds, seed, 1650.0)
+                run = kernel.transfer(roughlink, scenario(link, cc, False), [(cc, 0)], link.seconds, seed, 1650.0)
             finally:
                 (event / "enable").write_text("0")
             with (mount / "trace").open() as stream:

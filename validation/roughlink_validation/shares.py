@@ -107,8 +107,8 @@ def simulate(roughlink: Path, mix: Mix, settings: tuple[str, ...] = ()) -> Outco
 
 
 def measure_one(roughlink: Path, mix: Mix) -> Row:
-    run = kernel.transfer(roughlink, mix.scenario(traffic=False), list(mix.algorithms), SECONDS, 1, 1000.0,
-                          mix.apart_ms / 1e3)
+    flows = [(cc, number * mix.apart_ms / 1e3) for number, cc in enumerate(mix.algorithms)]
+    run = kernel.transfer(roughlink, mix.scenario(traffic=False), flows, SECONDS, 1, 1000.0)
     last = {row["flow"]: row["retransmits"] for row in run.samples}
     outcome = Outcome(
         tuple(n * 8 / SECONDS / 1e6 for n in run.delivered),
