@@ -67,7 +67,8 @@ def main() -> int:
         print(f"trial {trial.number}: {trial.value:.4f}{best}", flush=True)
 
     if not study.trials:
-        study.enqueue_trial({key: value for key, value in current().items() if key in RANGES})
+        now = current()
+        study.enqueue_trial({key: now[key] for key in RANGES})
     study.optimize(objective, n_trials=chosen.trials, callbacks=[report])
     print(f"best of {len(study.trials)}: {study.best_value:.4f}\n{json.dumps(study.best_params, indent=1)}")
     return 0
@@ -75,7 +76,7 @@ def main() -> int:
 
 def current() -> dict:
     """Returns the parameters in the registry."""
-    return next(entry["parameters"] for entry in links.rl.algorithms() if entry["name"] == "rough")
+    return next(entry["parameters"]["linux"] for entry in links.rl.algorithms() if entry["name"] == "rough")
 
 
 if __name__ == "__main__":
