@@ -136,7 +136,7 @@ class Run:
     samples: list[dict]  # TCP_INFO of each connection every 10 ms
     counters: dict[str, int]  # TcpExt counters of the receiver
     result: dict  # result of the emulation
-    links: list[dict[str, str]]  # series of the links
+    links: list[dict[str, str]]  # series of the links, if requested
     written: dict[str, list]  # output of each further program
 
     @property
@@ -154,12 +154,14 @@ class Run:
 
 def transfer(
     roughlink: Path, scenario: str, flows: list[tuple[str, float]], seconds: float, seed: int, latest: float,
-    ack: str = "delayed", sysctls: dict[str, str] | None = None, programs: dict[str, str] | None = None
+    ack: str = "delayed", sysctls: dict[str, str] | None = None, programs: dict[str, str] | None = None,
+    series: bool = False
 ) -> Run:
-    """Sends from `server` to `client` for `seconds`, over connections given as an algorithm and a start in s.
+    """Sends from `server` to `client` for `seconds`, over connections given as an algorithm and a start in s, in order.
 
     `sysctls` are further settings below net.ipv4 of all namespaces. `programs` has a further program for some nodes,
-    which follows `BOTH` and may write the JSON file `folder/NODE.json`.
+    which follows `BOTH` and may write the JSON file `folder/NODE.json`. With `series`, the result has a series of the
+    links.
     """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -167,7 +169,8 @@ def transfer(
         (at / "link.toml").write_text(scenario)
         words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed),
                  "--max-lateness", f"{latest:g} us"]
-        words += ["-o", str(at / "series"), "--no-capture", "--until", "server", "--for", f"{seconds + 30:g} s"]
+        words += ["-o", str(at / "series"), "--no-capture"] if series else []
+        words += ["--until", "server", "--for", f"{seconds + 30:g} s"]
         words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, ack]
         words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, json.dumps(flows), f"{seconds:g}"]
         for node, program in (programs or {}).items():
@@ -181,12 +184,15 @@ def transfer(
         if done.returncode != 0:
             raise Failed(f"{flows}: emulate failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
         sent, read = json.loads((at / "sent.json").read_text()), json.loads((at / "received.json").read_text())
-        with (at / "series" / "links.csv").open(newline="") as stream:
-            links = list(csv.DictReader(stream))
+        links = []
+        if series:
+            with (at / "series" / "links.csv").open(newline="") as stream:
+                links = list(csv.DictReader(stream))
         written = {node: json.loads(file.read_text()) for node in programs or {}
                    if (file := at / f"{node}.json").exists()}
-    received = [(time - sent["start"], sent["ports"].index(port), count) for time, port, count in read["rows"]
-                if time <= sent["start"] + seconds]
+    numbers = {port: number for number, port in enumerate(sent["ports"])}
+    received = [(time - sent["start"], numbers[port], count) for time, port, count in read["rows"]
+                if port in numbers and time <= sent["start"] + seconds]
     return Run(sent["ports"], received, sent["rows"], read["counters"], parse("roughlink", done.stdout), links, written)
 
 

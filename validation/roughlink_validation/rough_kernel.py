@@ -17,6 +17,7 @@ from roughlink_validation import rough_links as links
 from roughlink_validation.loading import loaded
 from roughlink_validation.matrix import append_line
 from roughlink_validation.measuring import measure_each
+from roughlink_validation.simulators import Failed
 
 TABLE = Path(__file__).resolve().parents[1] / "reference" / "rough-goals-6.18.csv"
 COLUMNS = ("goal", "value", "seconds", "late_p99_us", "kernel")
@@ -30,11 +31,16 @@ LONGEST = 30
 SYSCTLS = {"tcp_rto_max_ms": "1000", "tcp_retries2": "255"}
 # Longest wait for fair shares, base RTTs.
 LONGEST_WAIT = 100
-# Duration of a charging loop in s, algorithms of the downloads beside it, and the largest lateness in us. Programs of
-# the loop rarely run, so a few late starts are 1 % of their time slices.
-SESSION, DOWNLOADS, SESSION_LATEST = 60, (None, "cubic", "rough"), 3000
+# Start of the names of runs whose overflows are counted.
+OVERFLOWS = "overflows after a handover"
+# Starts of the flow whose overflows are counted, s.
+STARTS = (0, 0.3, 0.6, 0.9)
+# Duration of a charging loop, s, and algorithms of the downloads beside it.
+SESSION, DOWNLOADS = 60, (None, "cubic", "rough")
+# Largest lateness beside a session, us. Its programs run rarely: a few late wake-ups exceed 1 % of their time slices.
+SESSION_LATEST = 3000
 
-# Sizes of CurrentDemandReq and CurrentDemandRes in bytes, and times in s, as in charging-firmware.toml.
+# Messages in bytes as those of `V2gMessage::CurrentDemand`, and times in s as in charging-firmware.toml.
 LOOP = """
 request, response, period, answer = 57, 52, 0.1, 0.01
 
@@ -88,12 +94,28 @@ def with_simulated() -> dict[str, tuple[float, float]]:
     """Returns the kept value of each goal, and its value in a simulation of the same run."""
     kept = read()
     made = [goal for goal in links.goals("rough", range(SEED, SEED + 1)) if goal.name in kept]
-    texts = []
-    for goal in made:
-        text = scenario(goal, kept[goal.name][1], links.TCP)
-        texts.append(f"seed = {SEED}\n{text}" + links.endless(goal.flows, "server", "client"))
-    results = links.run_all(texts)
+    results = links.run_all(same_run(goal, kept[goal.name][1]) for goal in made)
     return {goal.name: (kept[goal.name][0], goal.measure(result)) for goal, result in zip(made, results)}
+
+
+def simulated(goals: list[links.Goal]) -> list[float]:
+    """Returns the values of overflows or joining flows in simulations of the same runs."""
+
+    def measured(goal: links.Goal) -> float:
+        def measure(run) -> float:
+            series = run.series("links")
+            rows = sorted(zip(series["time_ns"], series["direction"], series["dropped_pkt"]))
+            dropped = [(time_ns, count) for time_ns, direction, count in rows if direction == "forward"]
+            return goal.measure({"rows": links.delivered_rows(run), "dropped": dropped})
+
+        return links.run_all([same_run(goal, goal.seconds)], measure, series=True, sample="1 ms")[0]
+
+    return [measured(goal) for goal in goals]
+
+
+def same_run(goal: links.Goal, seconds: float) -> str:
+    """Returns the scenario of a run between kernels, with simulated flows."""
+    return f"seed = {SEED}\n{scenario(goal, seconds, links.TCP)}" + links.endless(goal.flows, "server", "client")
 
 
 def scenario(goal: links.Goal, seconds: float, tcp: str = '[tcp]\nstack = "linux"') -> str:
@@ -109,37 +131,48 @@ def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> ker
     """Runs the flows of a goal between kernels."""
     flows = [(names.get(cc, cc), start) for cc, start in goal.flows]
     sysctls = SYSCTLS if all(cc == "rough" for cc, _ in goal.flows) else None
-    return kernel.transfer(roughlink, scenario(goal, goal.seconds), flows, goal.seconds, SEED, LATEST, sysctls=sysctls)
+    series = goal.name.startswith(OVERFLOWS)
+    return kernel.transfer(roughlink, scenario(goal, goal.seconds), flows, goal.seconds, SEED, LATEST, sysctls=sysctls,
+                           series=series)
 
 
 def as_result(goal: links.Goal, run: kernel.Run) -> dict:
-    """Returns the keys of a simulation's result from which goals are computed, and the run."""
+    """Returns the keys of a simulation's result from which goals are computed, and those of `simulated`."""
     flows = []
     for number, ((_, start), delivered) in enumerate(zip(goal.flows, run.delivered, strict=True)):
         rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
         rtt = {"mean": statistics.fmean(rtts), "p95": statistics.quantiles(rtts, n=20)[-1]}
         flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": rtt})
-    return {"sim_s": goal.seconds, "flows": flows, "run": run}
+    totals, rows = [0] * len(flows), []
+    for time, flow, count in run.received:
+        totals[flow] += count
+        rows.append((time, flow, totals[flow]))
+    dropped = [(int(row["time_ns"]), int(row["dropped_pkt"])) for row in run.links if row["direction"] == "forward"]
+    return {"sim_s": goal.seconds, "flows": flows, "samples": run.samples, "rows": rows, "dropped": dropped}
 
 
 def changes() -> tuple[list[links.Goal], list[links.Goal]]:
     """Returns the outages and the handovers of `links.recoveries` as goals; the value is the time to the full rate."""
 
-    def goal(name: str, before: links.Link, after: links.Link, outage: float, step: float) -> links.Goal:
+    def goal(
+        name: str, before: links.Link, after: links.Link, outage: float, step: float, seconds: float
+    ) -> links.Goal:
         steps = [f'{{ at = "10 s", for = "{outage} s", up = false }}',
                  f'{{ at = "10 s", rate = "{after.rate} Mbit/s", delay = "{after.rtt / 2} ms" }}']
         link = replace(before, keys=f"timeline = [{', '.join(steps)}]")
-        return links.Goal(name, 1, link, [("rough", 0)], 18 + outage, [name],
-                          lambda r: recovery(r["run"].samples, before.rtt / 1e3, after, outage, step), at_most=True)
+        return links.Goal(name, 1, link, [("rough", 0)], seconds, [name],
+                          lambda r: recovery(r["samples"], before.rtt / 1e3, after, outage, step), at_most=True)
 
-    outages = [goal(f"outage of {outage} s, {rtt} ms", links.Link(rtt=rtt), links.Link(rtt=rtt), outage, 0.1)
-               for rtt in links.RTTS for outage in links.OUTAGES]
+    outages = []
+    for rtt, outage in itertools.product(links.RTTS, links.OUTAGES):
+        link = links.Link(rtt=rtt)
+        outages.append(goal(f"outage of {outage} s, {rtt} ms", link, link, outage, 0.1, 18 + outage))
     slow, fast = links.Link(2, 60), links.Link(8, 480)
     handovers = []
     for outage, up in links.HANDOVERS:
         before, after = (slow, fast) if up else (fast, slow)
         name = f"handover to {after.rate} Mbit/s, outage of {outage} s"
-        handovers.append(goal(name, before, after, outage, links.handover_step(outage)))
+        handovers.append(goal(name, before, after, outage, links.handover_step(outage), 40 + outage))
     return outages, handovers
 
 
@@ -163,33 +196,27 @@ def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, 
     return math.inf if steps is None else round(step * steps, 2)
 
 
-def overflow() -> links.Goal:
-    """Returns the number of overflows of `links.overflows` as a goal. The handover is at 10 s."""
-    _, handovers = changes()
-    goal = next(goal for goal in handovers if goal.name == "handover to 2 Mbit/s, outage of 2 s")
+def overflows() -> list[links.Goal]:
+    """Returns the numbers of overflows after the handover of `links.overflows`, for each of `STARTS`, as goals."""
+    keys = 'timeline = [{ at = "30 s", for = "2 s", up = false }, { at = "30 s", rate = "2 Mbit/s", delay = "30 ms" }]'
+    link = links.Link(8, 480, keys=keys)
+    rtt = links.full_rtt(0.06, 1500)
 
-    def counted(result: dict) -> int:
-        rows = result["run"].links
-        return links.count_overflows([(int(row["time_ns"]), int(row["dropped_pkt"])) for row in rows
-                                      if row["direction"] == "forward"], 10)
+    def goal(start: float) -> links.Goal:
+        name = f"{OVERFLOWS}, start at {start} s"
+        return links.Goal(name, 1, link, [("rough", start)], 60, [name],
+                          lambda r: links.count_overflows(r["dropped"], 30, rtt), at_most=True)
 
-    return replace(goal, name="overflows after a handover", seconds=40, texts=["overflows"], measure=counted)
+    return [goal(start) for start in STARTS]
 
 
 def join(flows: int, rtt: float, start: float) -> links.Goal:
     """Returns a run of `links.to_fair_shares` as a goal; the value is the number of base RTTs to fair shares."""
     base = links.base_rtt(rtt)
     name = f"{flows} flows, {rtt} ms, the last from {start} s"
-
-    def waited(result: dict) -> float:
-        delivered, rows = [0] * flows, []
-        for time, flow, count in result["run"].received:
-            delivered[flow] += count
-            rows.append((time, flow, delivered[flow]))
-        return links.rtts_to_fair_shares(rows, flows, start, base, LONGEST_WAIT)
-
     return links.Goal(name, 20, links.Link(rtt=rtt), links.joining("rough", flows, start),
-                      links.joined_seconds(start, base, LONGEST_WAIT), [name], waited, at_most=True)
+                      links.joined_seconds(start, base, LONGEST_WAIT), [name],
+                      lambda r: links.rtts_to_fair_shares(r["rows"], flows, start, base, LONGEST_WAIT), at_most=True)
 
 
 def joins(flows: int, rtt: float) -> list[links.Goal]:
@@ -199,7 +226,7 @@ def joins(flows: int, rtt: float) -> list[links.Goal]:
 def session(roughlink: Path, cc: str | None, names: dict[str, str]) -> tuple[float, float, kernel.Run]:
     """Returns the values of `links.beside_session` between kernels, and the run.
 
-    A node of its own is the charger, at a fast link without delay. The loop lasts for the whole run.
+    The charger is a separate node, behind a fast link without delay. The loop lasts for the whole run.
     """
     head, _ = (links.ROOT / "scenarios" / "charging-firmware.toml").read_text().split("[[flow]]", 1)
     head = re.sub(r'duration = ".*"', f'duration = "{SESSION + 30} s"', head)
@@ -216,10 +243,12 @@ delay = "0 s"
 """
     flows = [(names.get(cc, cc), 0.0)] if cc else []
     programs = {"charger": CHARGER, "client": CAR}
-    run = kernel.transfer(roughlink, text, flows, SESSION, SEED, SESSION_LATEST, sysctls=SYSCTLS,
-                          programs=programs)
-    p99 = cli.quantile(run.written["client"], 0.99)
-    return p99, sum(run.delivered) * 8e-6 / SESSION, run
+    run = kernel.transfer(roughlink, text, flows, SESSION, SEED, SESSION_LATEST,
+                          sysctls=SYSCTLS if cc == "rough" else None, programs=programs)
+    times = run.written["client"]
+    if sum(max(time, 100) for time in times) < 1e3 * (SESSION - 1):
+        raise Failed(f"the charging loop ended after {len(times)} answers")
+    return cli.quantile(times, 0.99), sum(run.delivered) * 8e-6 / SESSION, run
 
 
 def measure(roughlink: Path) -> None:
@@ -227,7 +256,7 @@ def measure(roughlink: Path) -> None:
     have, same_run = read(), {}
     short = [replace(goal, seconds=min(goal.seconds, LONGEST)) for goal in links.goals("rough", range(SEED, SEED + 1))]
     joining = [goal for flows in links.JOINING for rtt in links.RTTS for goal in joins(flows, rtt)]
-    for goal in [*short, *itertools.chain(*changes()), overflow(), *joining]:
+    for goal in [*short, *itertools.chain(*changes()), *overflows(), *joining]:
         if goal.name not in have:
             same_run.setdefault(goal.texts[0], []).append(goal)
     todo = {goals[0].name: goals for goals in same_run.values()}
@@ -248,7 +277,7 @@ def measure(roughlink: Path) -> None:
     with loaded(roughlink, ["rough"]) as held:
         names = {"rough": held["rough"][0], "newreno": "reno"}
         measure_each(list(todo), JOBS, TRIES, lambda name: transferred(roughlink, todo[name][0], names), keep)
-        downloads = [cc for cc in DOWNLOADS if session_names(cc)[0] not in have]
+        downloads = [cc for cc in DOWNLOADS if any(name not in have for name in session_names(cc))]
         measure_each(downloads, JOBS, TRIES, lambda cc: session(roughlink, cc, names), keep_session)
 
 

@@ -311,18 +311,23 @@ def overflows(cc: str, params: dict | None = None) -> int:
     def counted(run: rl.Run) -> int:
         links = run.series("links")
         rows = sorted(zip(links["time_ns"], links["link"], links["direction"], links["dropped_pkt"]))
-        return count_overflows([(time_ns, dropped) for time_ns, link, direction, dropped in rows
-                                if (link, direction) == ("bottleneck", "forward")], 30)
+        dropped = [(time_ns, count) for time_ns, link, direction, count in rows
+                   if (link, direction) == ("bottleneck", "forward")]
+        return count_overflows(dropped, 30, full_rtt(0.064, 1000))
 
     return run_all([handover(cc, False, 2, 60, params)], counted, series=True)[0]
 
 
-def count_overflows(dropped: list[tuple[int, int]], since: float) -> int:
+def full_rtt(rtt: float, size: int) -> float:
+    """Returns the round trip through a queue of 100 packets of `size` bytes at 2 Mbit/s, s."""
+    return rtt + 100 * size * 8 / 2e6
+
+
+def count_overflows(dropped: list[tuple[int, int]], since: float, rtt: float) -> int:
     """Counts overflows after `since`, in s, given the packets dropped by each time in ns.
 
-    Drops closer together than a round trip through the full queue are one overflow.
+    Drops closer together than `rtt`, in s, are one overflow.
     """
-    rtt = 0.064 + 100 * 1000 * 8 / 2e6
     drops = [now * 1e-9 for (_, before), (now, after) in zip([(0, 0), *dropped], dropped) if after != before]
     drops = [now for now in drops if now >= since]
     return sum(now - before > rtt for before, now in zip([-math.inf, *drops], drops))
@@ -340,6 +345,13 @@ def delivered_until(rows: Iterable[tuple[float, int, int]], flows: int, times: l
             made.append(list(now))
         now[flow] = count
     return made + [list(now)] * (len(times) - len(made))
+
+
+def delivered_rows(run: rl.Run) -> list[tuple[float, int, int]]:
+    """Returns the rows of `delivered_until` of a run that recorded series."""
+    series = run.series("flows")
+    times = (time_ns * 1e-9 for time_ns in series["time_ns"])
+    return sorted(zip(times, map(int, series["flow"]), series["delivered_bytes"]))
 
 
 def rtts_to_fair_shares(
@@ -377,10 +389,8 @@ def to_fair_shares(cc: str, flows: int, rtt: float, params: dict | None = None) 
     base = base_rtt(rtt)
 
     def waited(run: rl.Run) -> float:
-        series = run.series("flows")
-        times = (time_ns * 1e-9 for time_ns in series["time_ns"])
-        rows = sorted(zip(times, map(int, series["flow"]), series["delivered_bytes"]))
-        return rtts_to_fair_shares(rows, flows, run.result["flows"][-1]["start_s"], base, LONGEST_WAIT)
+        join = run.result["flows"][-1]["start_s"]
+        return rtts_to_fair_shares(delivered_rows(run), flows, join, base, LONGEST_WAIT)
 
     texts = [Link(rtt=rtt).scenario(joining(cc, flows, join), joined_seconds(join, base, LONGEST_WAIT), 1, params)
              for join in JOINS]
