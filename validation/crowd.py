@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""CPU time per delivered packet and memory per flow when many flows share one link.
+
+`growth.py` counts instructions, which do not show cache misses. Each flow here has a window of four segments on a link
+that never fills, so the flows take turns, and each packet needs the state of another flow. Rounds alternate between the
+numbers of flows. Only the difference of two durations counts. --page writes the table into docs/validation/speed.md.
+"""
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from roughlink_validation import cli, page
+from roughlink_validation.simulators import call, parse
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation" / "speed.md"
+# Numbers of flows, and two durations for each, s. All flows have started after one second.
+DURATIONS = {1000: (20, 60), 10_000: (3, 10), 100_000: (2, 4)}
+SEGMENT = 1448
+HEAD = f"""
+[tcp]
+mss = "{SEGMENT} B"
+write_size = "{SEGMENT} B"
+rcv_buf = "{4 * SEGMENT} B"
+[[node]]
+name = "server"
+[[node]]
+name = "client"
+[[link]]
+name = "link"
+between = ["server", "client"]
+rate = "100 Gbit/s"
+delay = "100 ms"
+queue = "1000000 pkt"
+"""
+
+
+def scenario(flows: int, seconds: float) -> str:
+    transfers = (f'[[flow]]\nname = "{i}"\nkind = "bulk"\nfrom = "server"\nto = "client"\nstart = "{i % 1000} ms"\n'
+                 for i in range(flows))
+    return f'seed = 1\nduration = "{seconds} s"\n{HEAD}{"".join(transfers)}'
+
+
+def run(roughlink: Path, flows: int, seconds: float) -> tuple[float, float, float]:
+    """Returns the CPU time in s, the delivered packets, and the peak of the memory in kB."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "crowd.toml"
+        file.write_text(scenario(flows, seconds))
+        done = call([str(roughlink), "run", str(file), "--json", "--quiet", "--max-memory", "4000"], True)
+    delivered = sum(flow["delivered_bytes"] for flow in parse("roughlink", done.stdout)["flows"])
+    return done.cpu_s, delivered / SEGMENT, done.peak_rss_kb
+
+
+def spread(values: list[float], digits: int) -> str:
+    shown = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return "{} ({} to {})".format(*shown)
+
+
+def main() -> int:
+    parser = cli.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--page", action="store_true", help="write the table into docs/validation/speed.md")
+    options = parser.parse_args()
+    costs, peaks = {flows: [] for flows in DURATIONS}, {}
+    for _ in range(options.rounds):
+        for flows, durations in DURATIONS.items():
+            cli.progress(f"{flows} flows")
+            (cpu, packets, _), (more_cpu, more, peaks[flows]) = (run(options.roughlink, flows, s) for s in durations)
+            costs[flows].append((more_cpu - cpu) / (more - packets) * 1e9)
+    cli.progress_end()
+    fewest = min(DURATIONS)
+    rows = [["flows on one link", "ns per packet", "times the cost of 1,000", "kB per flow"]]
+    for flows, values in costs.items():
+        ratios = [value / base for value, base in zip(values, costs[fewest])]
+        row = [f"{flows:,}", spread(values, 0), "", ""]
+        if flows != fewest:
+            row[2:] = spread(ratios, 1), f"{(peaks[flows] - peaks[fewest]) / (flows - fewest):.1f}"
+        rows.append(row)
+    text = page.table(rows)
+    print(text)
+    if options.page:
+        page.renew(PAGE, "crowd.py", text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli.guarded(main))
