@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """CPU time per delivered packet and memory per flow when many flows share one link.
 
-`growth.py` counts instructions, which do not show cache misses. Each flow here has a window of four segments on a link
-that never fills, so the flows take turns, and each packet needs the state of another flow. Rounds alternate between the
+`growth.py` counts instructions, which do not show cache misses. Here, each flow has a window of four segments on a link
+that never fills. The flows take turns, so each packet needs the state of another flow. Rounds alternate between the
 numbers of flows. Only the difference of two durations counts. --page writes the table into docs/validation/speed.md.
 """
 

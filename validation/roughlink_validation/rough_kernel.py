@@ -35,12 +35,12 @@ LONGEST_WAIT = 100
 OVERFLOWS = "overflows after a handover"
 # Starts of the flow whose overflows are counted, s.
 STARTS = (0, 0.3, 0.6, 0.9)
-# Duration of a charging loop, s, and algorithms of the downloads beside it.
+# Duration of a charging loop, s. A download runs beside it with each of these algorithms, or none.
 SESSION, DOWNLOADS = 60, (None, "cubic", "rough")
-# Largest lateness beside a session, us. Its programs run rarely: a few late wake-ups exceed 1 % of their time slices.
+# Largest lateness beside a session, us. The programs of a session run rarely, so a few late wake-ups exceed 1 %.
 SESSION_LATEST = 3000
 
-# Messages in bytes as those of `V2gMessage::CurrentDemand`, and times in s as in charging-firmware.toml.
+# Sizes in bytes as in `V2gMessage::CurrentDemand`, times in s as in charging-firmware.toml.
 LOOP = """
 request, response, period, answer = 57, 52, 0.1, 0.01
 
