@@ -6,55 +6,36 @@ that never fills. The flows take turns, so each packet needs the state of anothe
 numbers of flows. Only the difference of two durations counts. --page writes the table into docs/validation/speed.md.
 """
 
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
+from peers import spread
 from roughlink_validation import cli, page
+from roughlink_validation.axes import CUBIC, SEGMENT, bulk, file, link, stack
+from roughlink_validation.counting import RUN
 from roughlink_validation.simulators import call, parse
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation" / "speed.md"
 # Numbers of flows, and two durations for each, s. All flows have started after one second.
 DURATIONS = {1000: (20, 60), 10_000: (3, 10), 100_000: (2, 4)}
-SEGMENT = 1448
-HEAD = f"""
-[tcp]
-mss = "{SEGMENT} B"
-write_size = "{SEGMENT} B"
-rcv_buf = "{4 * SEGMENT} B"
-[[node]]
-name = "server"
-[[node]]
-name = "client"
-[[link]]
-name = "link"
-between = ["server", "client"]
-rate = "100 Gbit/s"
-delay = "100 ms"
-queue = "1000000 pkt"
-"""
+FOREVER = 10**9
 
 
 def scenario(flows: int, seconds: float) -> str:
-    transfers = (f'[[flow]]\nname = "{i}"\nkind = "bulk"\nfrom = "server"\nto = "client"\nstart = "{i % 1000} ms"\n'
-                 for i in range(flows))
-    return f'seed = 1\nduration = "{seconds} s"\n{HEAD}{"".join(transfers)}'
+    tcp = stack(*CUBIC) + f'mss = "{SEGMENT} B"\nwrite_size = "{SEGMENT} B"\nrcv_buf = "{4 * SEGMENT} B"\n'
+    transfers = (bulk(i, "a", "b", FOREVER, f'start = "{i % 1000} ms"\n') for i in range(flows))
+    return file(seconds, "ab", [link("a", "b", 100_000, 100, 1_000_000)], transfers, tcp)
 
 
 def run(roughlink: Path, flows: int, seconds: float) -> tuple[float, float, float]:
     """Returns the CPU time in s, the delivered packets, and the peak of the memory in kB."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "crowd.toml"
-        file.write_text(scenario(flows, seconds))
-        done = call([str(roughlink), "run", str(file), "--json", "--quiet", "--max-memory", "4000"], True)
+        path = Path(folder) / "crowd.toml"
+        path.write_text(scenario(flows, seconds))
+        done = call([str(roughlink), *RUN, str(path)], watch_memory=True)
     delivered = sum(flow["delivered_bytes"] for flow in parse("roughlink", done.stdout)["flows"])
     return done.cpu_s, delivered / SEGMENT, done.peak_rss_kb
-
-
-def spread(values: list[float], digits: int) -> str:
-    shown = (f"{value:,.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
-    return "{} ({} to {})".format(*shown)
 
 
 def main() -> int:

@@ -222,7 +222,7 @@ def main() -> int:
         joins_table)
     add("charging session", "The charging loop of `charging-firmware`, alone and beside a download. The session uses "
         f"CUBIC, the download the algorithm of the column. Means of {len(SEEDS)} seeds. In Linux: one seed, "
-        f"programs with messages of the same size, and a charger behind the charge point. Their loop lasts for "
+        "programs with messages of the same size, and a charger behind the charge point. Their loop lasts for "
         f"{rough_kernel.SESSION} s:", session_table)
     add("short queues", "Short queues and a policer at 10 Mbit/s, on one seed of 60 s:", short_queues_table)
     add("long queues", "Links that can hold a long queue, on one seed of 60 s. Flows start 1.3 s apart:",

@@ -31,11 +31,9 @@ LONGEST = 30
 SYSCTLS = {"tcp_rto_max_ms": "1000", "tcp_retries2": "255"}
 # Longest wait for fair shares, base RTTs.
 LONGEST_WAIT = 100
-# Start of the names of runs whose overflows are counted.
-OVERFLOWS = "overflows after a handover"
 # Starts of the flow whose overflows are counted, s.
 STARTS = (0, 0.3, 0.6, 0.9)
-# Duration of a charging loop, s. A download runs beside it with each of these algorithms, or none.
+# Duration of a charging loop, s, and the algorithm of the download beside it; `None` = no download.
 SESSION, DOWNLOADS = 60, (None, "cubic", "rough")
 # Largest lateness beside a session, us. The programs of a session run rarely, so a few late wake-ups exceed 1 %.
 SESSION_LATEST = 3000
@@ -48,13 +46,16 @@ def received(connection, size):
     data = b""
     while len(data) < size:
         data += connection.recv(size - len(data)) or sys.exit()
+
+def prepared(connection):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+    return connection
 """
 CHARGER = LOOP + """
 listener = socket.create_server(("0.0.0.0", 15118))
 open(folder + "/charging", "w").close()
-connection, _ = listener.accept()
-connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+connection = prepared(listener.accept()[0])
 while True:
     received(connection, request)
     time.sleep(answer)
@@ -65,9 +66,7 @@ CAR = LOOP + """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 while not os.path.exists(folder + "/charging"):
     time.sleep(0.01)
-connection = socket.create_connection((os.environ["ROUGHLINK_CHARGER"], 15118))
-connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+connection = prepared(socket.create_connection((os.environ["ROUGHLINK_CHARGER"], 15118)))
 times = []
 try:
     while True:
@@ -101,16 +100,11 @@ def with_simulated() -> dict[str, tuple[float, float]]:
 def simulated(goals: list[links.Goal]) -> list[float]:
     """Returns the values of overflows or joining flows in simulations of the same runs."""
 
-    def measured(goal: links.Goal) -> float:
-        def measure(run) -> float:
-            series = run.series("links")
-            rows = sorted(zip(series["time_ns"], series["direction"], series["dropped_pkt"]))
-            dropped = [(time_ns, count) for time_ns, direction, count in rows if direction == "forward"]
-            return goal.measure({"rows": links.delivered_rows(run), "dropped": dropped})
+    def recorded(run) -> dict:
+        return {"rows": links.delivered_rows(run), "dropped": links.dropped_rows(run, "link")}
 
-        return links.run_all([same_run(goal, goal.seconds)], measure, series=True, sample="1 ms")[0]
-
-    return [measured(goal) for goal in goals]
+    results = links.run_all((same_run(goal, goal.seconds) for goal in goals), recorded, series=True, sample="1 ms")
+    return [goal.measure(result) for goal, result in zip(goals, results)]
 
 
 def same_run(goal: links.Goal, seconds: float) -> str:
@@ -131,22 +125,21 @@ def transferred(roughlink: Path, goal: links.Goal, names: dict[str, str]) -> ker
     """Runs the flows of a goal between kernels."""
     flows = [(names.get(cc, cc), start) for cc, start in goal.flows]
     sysctls = SYSCTLS if all(cc == "rough" for cc, _ in goal.flows) else None
-    series = goal.name.startswith(OVERFLOWS)
     return kernel.transfer(roughlink, scenario(goal, goal.seconds), flows, goal.seconds, SEED, LATEST, sysctls=sysctls,
-                           series=series)
+                           series=goal.series)
 
 
 def as_result(goal: links.Goal, run: kernel.Run) -> dict:
-    """Returns the keys of a simulation's result from which goals are computed, and those of `simulated`."""
-    flows = []
-    for number, ((_, start), delivered) in enumerate(zip(goal.flows, run.delivered, strict=True)):
-        rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
-        rtt = {"mean": statistics.fmean(rtts), "p95": statistics.quantiles(rtts, n=20)[-1]}
-        flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": rtt})
-    totals, rows = [0] * len(flows), []
+    """Returns a run in the form of a simulation's result, with the keys that goals need."""
+    totals, rows = [0] * len(goal.flows), []
     for time, flow, count in run.received:
         totals[flow] += count
         rows.append((time, flow, totals[flow]))
+    flows = []
+    for number, ((_, start), delivered) in enumerate(zip(goal.flows, totals)):
+        rtts = [row["srtt_ms"] for row in run.samples if row["flow"] == number and row["srtt_ms"] > 0]
+        rtt = {"mean": statistics.fmean(rtts), "p95": statistics.quantiles(rtts, n=20)[-1]}
+        flows.append({"delivered_bytes": delivered, "start_s": start, "rtt_ms": rtt})
     dropped = [(int(row["time_ns"]), int(row["dropped_pkt"])) for row in run.links if row["direction"] == "forward"]
     return {"sim_s": goal.seconds, "flows": flows, "samples": run.samples, "rows": rows, "dropped": dropped}
 
@@ -157,10 +150,7 @@ def changes() -> tuple[list[links.Goal], list[links.Goal]]:
     def goal(
         name: str, before: links.Link, after: links.Link, outage: float, step: float, seconds: float
     ) -> links.Goal:
-        steps = [f'{{ at = "10 s", for = "{outage} s", up = false }}',
-                 f'{{ at = "10 s", rate = "{after.rate} Mbit/s", delay = "{after.rtt / 2} ms" }}']
-        link = replace(before, keys=f"timeline = [{', '.join(steps)}]")
-        return links.Goal(name, 1, link, [("rough", 0)], seconds, [name],
+        return links.Goal(name, 1, changing(before, after, 10, outage), [("rough", 0)], seconds, [name],
                           lambda r: recovery(r["samples"], before.rtt / 1e3, after, outage, step), at_most=True)
 
     outages = []
@@ -174,6 +164,13 @@ def changes() -> tuple[list[links.Goal], list[links.Goal]]:
         name = f"handover to {after.rate} Mbit/s, outage of {outage} s"
         handovers.append(goal(name, before, after, outage, links.handover_step(outage), 40 + outage))
     return outages, handovers
+
+
+def changing(before: links.Link, after: links.Link, at: float, outage: float) -> links.Link:
+    """Returns a link whose path changes `at` a time in s, with an outage in s."""
+    steps = [f'{{ at = "{at} s", for = "{outage} s", up = false }}',
+             f'{{ at = "{at} s", rate = "{after.rate} Mbit/s", delay = "{after.rtt / 2} ms" }}']
+    return replace(before, keys=f"timeline = [{', '.join(steps)}]")
 
 
 def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, step: float) -> float:
@@ -198,29 +195,29 @@ def recovery(samples: list[dict], rtt: float, after: links.Link, outage: float, 
 
 def overflows() -> list[links.Goal]:
     """Returns the numbers of overflows after the handover of `links.overflows`, for each of `STARTS`, as goals."""
-    keys = 'timeline = [{ at = "30 s", for = "2 s", up = false }, { at = "30 s", rate = "2 Mbit/s", delay = "30 ms" }]'
-    link = links.Link(8, 480, keys=keys)
+    link = changing(links.Link(8, 480), links.Link(2, 60), 30, 2)
     rtt = links.full_rtt(0.06, 1500)
 
     def goal(start: float) -> links.Goal:
-        name = f"{OVERFLOWS}, start at {start} s"
+        name = f"overflows after a handover, start at {start} s"
         return links.Goal(name, 1, link, [("rough", start)], 60, [name],
-                          lambda r: links.count_overflows(r["dropped"], 30, rtt), at_most=True)
+                          lambda r: links.count_overflows(r["dropped"], 30, rtt), at_most=True, series=True)
 
     return [goal(start) for start in STARTS]
 
 
-def join(flows: int, rtt: float, start: float) -> links.Goal:
-    """Returns a run of `links.to_fair_shares` as a goal; the value is the number of base RTTs to fair shares."""
-    base = links.base_rtt(rtt)
-    name = f"{flows} flows, {rtt} ms, the last from {start} s"
-    return links.Goal(name, 20, links.Link(rtt=rtt), links.joining("rough", flows, start),
-                      links.joined_seconds(start, base, LONGEST_WAIT), [name],
-                      lambda r: links.rtts_to_fair_shares(r["rows"], flows, start, base, LONGEST_WAIT), at_most=True)
-
-
 def joins(flows: int, rtt: float) -> list[links.Goal]:
-    return [join(flows, rtt, start) for start in links.JOINS]
+    """Returns the runs of `links.to_fair_shares` as goals; the value is the number of base RTTs to fair shares."""
+    base = links.base_rtt(rtt)
+
+    def goal(start: float) -> links.Goal:
+        name = f"{flows} flows, {rtt} ms, the last from {start} s"
+        seconds = links.joined_seconds(start, base, LONGEST_WAIT)
+        return links.Goal(name, 20, links.Link(rtt=rtt), links.joining("rough", flows, start), seconds, [name],
+                          lambda r: links.rtts_to_fair_shares(r["rows"], flows, start, base, LONGEST_WAIT),
+                          at_most=True)
+
+    return [goal(start) for start in links.JOINS]
 
 
 def session(roughlink: Path, cc: str | None, names: dict[str, str]) -> tuple[float, float, kernel.Run]:
@@ -253,13 +250,13 @@ delay = "0 s"
 
 def measure(roughlink: Path) -> None:
     """Measures the goals that the table lacks. Needs root and a roughlink with the algorithms for the kernel."""
-    have, same_run = read(), {}
+    have, shared = read(), {}
     short = [replace(goal, seconds=min(goal.seconds, LONGEST)) for goal in links.goals("rough", range(SEED, SEED + 1))]
     joining = [goal for flows in links.JOINING for rtt in links.RTTS for goal in joins(flows, rtt)]
     for goal in [*short, *itertools.chain(*changes()), *overflows(), *joining]:
         if goal.name not in have:
-            same_run.setdefault(goal.texts[0], []).append(goal)
-    todo = {goals[0].name: goals for goals in same_run.values()}
+            shared.setdefault(goal.texts[0], []).append(goal)
+    todo = {goals[0].name: goals for goals in shared.values()}
 
     def append(name: str, value: float, seconds: float, run: kernel.Run) -> None:
         line = [name, f"{value:.4f}", f"{seconds:g}", f"{run.late_us[1]:.0f}", kernel.release()]

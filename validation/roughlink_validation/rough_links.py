@@ -173,7 +173,10 @@ def best_of_others(seeds: Iterable[int]) -> list[int]:
 
 @dataclass
 class Goal:
-    """A goal with its link and flows, and their scenarios for each seed; larger is better unless `at_most`."""
+    """A goal with its link and flows, and their scenarios for each seed; larger is better unless `at_most`.
+
+    With `series`, the value needs the series of the links.
+    """
 
     name: str
     bound: float
@@ -183,6 +186,7 @@ class Goal:
     texts: list[str]
     measure: Callable[[dict], float]
     at_most: bool = False
+    series: bool = False
 
     def score(self, values: list[float]) -> float:
         """Returns 1 if all values reach the goal, else less the further they are from it, with weight on the worst."""
@@ -309,13 +313,16 @@ def overflows(cc: str, params: dict | None = None) -> int:
     """Counts overflows of the queue from the start of the downward handover, at 30 s, to 60 s."""
 
     def counted(run: rl.Run) -> int:
-        links = run.series("links")
-        rows = sorted(zip(links["time_ns"], links["link"], links["direction"], links["dropped_pkt"]))
-        dropped = [(time_ns, count) for time_ns, link, direction, count in rows
-                   if (link, direction) == ("bottleneck", "forward")]
-        return count_overflows(dropped, 30, full_rtt(0.064, 1000))
+        return count_overflows(dropped_rows(run, "bottleneck"), 30, full_rtt(0.064, 1000))
 
     return run_all([handover(cc, False, 2, 60, params)], counted, series=True)[0]
+
+
+def dropped_rows(run: rl.Run, name: str) -> list[tuple[int, int]]:
+    """Returns the packets that a link has dropped forward by each time in ns, of a run that recorded series."""
+    series = run.series("links")
+    rows = sorted(zip(series["time_ns"], series["link"], series["direction"], series["dropped_pkt"]))
+    return [(time_ns, count) for time_ns, link, direction, count in rows if (link, direction) == (name, "forward")]
 
 
 def full_rtt(rtt: float, size: int) -> float:
