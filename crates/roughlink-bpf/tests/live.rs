@@ -499,10 +499,12 @@ fn avoca_is_silent_outside_coverage() {
     let pinned = Pinned::find(&request.name).expect("it is pinned");
     let sent = AtomicU32::new(0);
     let arrived = with_listener(&pair, || {
-        // Slow enough to be interrupted.
-        let words = "qdisc add dev v0 root tbf rate 20mbit burst 20kb latency 50ms";
+        // Slow enough to be interrupted, with a queue that holds the whole send buffer: without losses, only restarts
+        // reduce the window.
+        let words = "qdisc add dev v0 root tbf rate 20mbit burst 20kb limit 2mb";
         assert!(Command::new("tc").args(words.split(' ')).status().is_ok_and(|s| s.success()), "tc {words}");
         let mut stream = connect(&request.name);
+        setsockopt(&stream, sockopt::SndBuf, &150_000).expect("a socket");
         let window = || -> u32 {
             let out = Command::new("ss").args(["-Htin", "dport", "=", ":7777"]).output().expect("ss, beside ip");
             let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -519,7 +521,6 @@ fn avoca_is_silent_outside_coverage() {
                 }
             });
             thread::sleep(Duration::from_millis(300));
-            // The kernel (PRR) sets the window of a recovery in progress.
             let until = |wanted: &dyn Fn(u32) -> bool| {
                 let mut now = window();
                 for _ in 0..100 {
