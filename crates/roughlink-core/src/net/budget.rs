@@ -1,8 +1,8 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
 //! events only on request. Work is counted in steps: each event of the loop and each packet that a host sends, to bound
 //! a single event that makes a host send without end. Memory is counted for data that grows during a run: packets on
-//! links, segments at senders, recorded delays. The sum is computed only once per 4096 steps, or once per N steps for N
-//! elements if N is larger, so its cost is negligible.
+//! links, segments at senders, recorded delays. The sum over N elements needs the state of each, so it is computed only
+//! once per 16 N steps, and at most once per 4096 steps.
 
 use super::RunOptions;
 use crate::units::Time;
@@ -72,20 +72,22 @@ pub(super) struct Budget {
     limits: RunLimits,
     stop: Option<Arc<AtomicBool>>,
     steps: u64,
-    /// Number of steps at which memory is added up next.
+    /// Numbers of steps at which limits are checked next, and at which memory is added up next.
     next: u64,
+    next_sum: u64,
     exceeded: Option<Exceeded>,
 }
 
 impl Budget {
     pub(super) fn new(options: &RunOptions) -> Self {
         let RunOptions { limits, stop, .. } = options;
-        Budget { limits: *limits, stop: stop.clone(), steps: 0, next: 0, exceeded: None }
+        Budget { limits: *limits, stop: stop.clone(), steps: 0, next: 0, next_sum: 0, exceeded: None }
     }
 
     /// Starts the steps of a component. Checks then come at the same steps of it wherever it runs.
     pub(super) fn begin_component(&mut self) {
-        self.next = (self.steps + EVERY).min(self.limits.events);
+        self.next_sum = self.steps + EVERY;
+        self.next = self.next_sum.min(self.limits.events);
     }
 
     /// Counts a step. Returns true if [`Budget::check`] is due.
@@ -95,20 +97,29 @@ impl Budget {
         self.steps > self.next
     }
 
-    /// Checks the steps and `bytes` of memory, summed over `elements`, at `now`. Returns true if a limit is exceeded.
+    /// Returns true if [`Budget::check`] needs the bytes of memory.
+    pub(super) fn needs_sum(&self) -> bool {
+        self.steps > self.next_sum
+    }
+
+    /// Checks the limits at `now`. `sum` has the bytes of memory, and the number of elements that were added up. Returns
+    /// true if a limit is exceeded.
     #[cold]
-    pub(super) fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
+    pub(super) fn check(&mut self, sum: Option<(usize, usize)>, (now, end): (Time, Time)) -> bool {
         let RunLimits { events, bytes: most } = self.limits;
+        if let Some((_, elements)) = sum {
+            self.next_sum = self.steps + EVERY.max(16 * elements as u64);
+        }
         if self.steps > events {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
-        } else if bytes > most {
+        } else if sum.is_some_and(|(bytes, _)| bytes as u64 > most) {
             self.exceeded = Some(Exceeded::Bytes { most, at: now, duration: end });
         } else if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.exceeded = Some(Exceeded::Stopped { at: now, duration: end });
         }
         // Once a limit is exceeded, every later step calls `check`, which reports it again.
         let over = self.exceeded.is_some();
-        self.next = if over { 0 } else { (self.steps + EVERY.max(elements)).min(events) };
+        self.next = if over { 0 } else { (self.steps + EVERY).min(events) };
         over
     }
 
@@ -119,5 +130,5 @@ impl Budget {
 
 /// Default limit of packets and records in memory, bytes: four million packets in transit.
 pub const MAX_BYTES: u64 = 256_000_000;
-/// Steps between two sums.
+/// Steps between two checks.
 const EVERY: u64 = 4096;

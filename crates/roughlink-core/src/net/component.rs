@@ -251,12 +251,17 @@ impl Component {
 
     #[cold]
     fn exceeds(&mut self, now: Time) -> bool {
+        let sum = self.budget.needs_sum().then(|| self.memory());
+        self.budget.check(sum, (now, self.end))
+    }
+
+    /// Returns the bytes that grow during a run, and the number of elements that have them.
+    fn memory(&self) -> (usize, usize) {
         let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
         let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes() + outside;
         let proxies = self.proxies.iter().map(PlacedProxy::bytes).sum::<usize>();
         let bytes = links + proxies + self.flows.iter().map(NetworkFlow::bytes).sum::<usize>();
-        let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
-        self.budget.check(bytes as u64, elements as u64, (now, self.end))
+        (bytes, self.places.len() + self.flows.len() + self.media.in_transit().count() / 16)
     }
 
     fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
