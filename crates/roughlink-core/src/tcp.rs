@@ -50,6 +50,7 @@ use crate::units::Time;
 use keepalive::Keepalive;
 use receive::TcpReceiver;
 use rtt_sample::{RttSample, age};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// Connection state (RFC 9293 section 3.3.2).
@@ -69,6 +70,19 @@ pub enum ConnectionState {
     TimeWait,
 }
 
+/// The peer's window, bytes.
+#[derive(Clone, Copy)]
+struct PeerWindow {
+    now: u64,
+    largest: u64,
+}
+
+impl PeerWindow {
+    fn with(self, window: u64) -> Self {
+        PeerWindow { now: window, largest: self.largest.max(window) }
+    }
+}
+
 /// One end of a connection.
 pub struct TcpEndpoint {
     id: FlowId,
@@ -77,7 +91,10 @@ pub struct TcpEndpoint {
     factory: cc::Factory,
     iss: u32,
     irs: u32,
-    snd: Option<Box<TcpSender>>,
+    /// Empty before the handshake, and at the passive end until it is needed: an end that only receives needs none.
+    snd: OnceCell<Box<TcpSender>>,
+    /// The peer's window, from the handshake on; read only while `snd` is empty.
+    peer_window: Option<PeerWindow>,
     rcv: TcpReceiver,
     /// Agreed options.
     timestamps: bool,
@@ -124,7 +141,8 @@ impl TcpEndpoint {
             factory,
             iss,
             irs: 0,
-            snd: None,
+            snd: OnceCell::new(),
+            peer_window: None,
             timestamps: false,
             sack: false,
             ecn: false,
@@ -167,7 +185,39 @@ impl TcpEndpoint {
     /// Returns the sending half, once the handshake agreed on its parameters.
     #[inline]
     pub fn sender(&self) -> Option<&TcpSender> {
-        self.snd.as_deref()
+        if let Some(window) = self.peer_window {
+            self.snd.get_or_init(|| Box::new(self.new_sender(window)));
+        }
+        self.snd.get().map(|s| &**s)
+    }
+    /// Returns the sending half ([`TcpEndpoint::sender`]).
+    #[inline]
+    fn sender_mut(&mut self) -> Option<&mut TcpSender> {
+        self.sender()?;
+        self.snd.get_mut().map(|s| &mut **s)
+    }
+    /// Creates the sending half of an end that has sent no data.
+    #[cold]
+    fn new_sender(&self, window: PeerWindow) -> TcpSender {
+        let mut snd = TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, window.largest, false);
+        snd.set_window(window.now);
+        snd.ecn.agreed = self.ecn;
+        snd
+    }
+    /// Returns SND.UNA; 0 before the handshake.
+    #[inline(always)]
+    pub(crate) fn una(&self) -> u64 {
+        self.snd.get().map_or(u64::from(self.peer_window.is_some()), |s| s.una())
+    }
+    /// Returns SND.NXT; 0 before the handshake.
+    #[inline(always)]
+    fn snd_nxt(&self) -> u64 {
+        self.snd.get().map_or(u64::from(self.peer_window.is_some()), |s| s.nxt())
+    }
+    /// Returns the RTO and the smoothed RTT (RFC 6298).
+    #[inline(always)]
+    fn rtt_estimates(&self) -> (Time, Time) {
+        self.snd.get().map_or((self.cfg.initial_rto, Time::ZERO), |s| (s.core.rtt.rto(), s.core.flow.srtt))
     }
     /// Returns the payload bytes delivered in order to the application.
     #[inline]
@@ -194,8 +244,8 @@ impl TcpEndpoint {
     /// Returns the bytes that the application may write now; 0 before the handshake ends.
     #[inline]
     pub fn room(&self) -> u64 {
-        match (&self.snd, self.state) {
-            (Some(s), ConnectionState::Established | ConnectionState::CloseWait) => s.room(),
+        match self.state {
+            ConnectionState::Established | ConnectionState::CloseWait => self.sender().map_or(0, |s| s.room()),
             _ => 0,
         }
     }
@@ -203,7 +253,7 @@ impl TcpEndpoint {
     /// over. If all earlier data has been sent, the new data leaves in separate segments, the last one with PSH.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
-        if let Some(s) = &mut self.snd {
+        if let Some(s) = self.sender_mut() {
             s.write(bytes);
         }
     }
@@ -213,11 +263,13 @@ impl TcpEndpoint {
     }
     /// Closes after the data already written or offered.
     pub fn close(&mut self) {
-        match (self.state, &mut self.snd) {
-            (ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::CloseWait, Some(s)) => {
-                s.close()
+        match self.state {
+            ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::CloseWait => {
+                if let Some(s) = self.sender_mut() {
+                    s.close();
+                }
             }
-            (ConnectionState::SynSent | ConnectionState::Listen, _) => {
+            ConnectionState::SynSent | ConnectionState::Listen => {
                 self.state = ConnectionState::Closed;
                 (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
             }
@@ -234,15 +286,14 @@ impl TcpEndpoint {
     }
     /// Returns true if the byte or SYN with sequence number `seq` was sent and is not acknowledged.
     pub(crate) fn is_in_flight(&self, seq: u32) -> bool {
-        match &self.snd {
-            Some(s) => (s.una()..s.nxt()).contains(&unwrap(s.una(), seq, self.iss)),
-            None => self.state == ConnectionState::SynSent && seq == self.iss,
+        match self.state {
+            ConnectionState::SynSent => seq == self.iss,
+            _ => (self.una()..self.snd_nxt()).contains(&unwrap(self.una(), seq, self.iss)),
         }
     }
     /// Returns SND.NXT and RCV.NXT, and the peer's last timestamp if the connection uses timestamps.
     pub(crate) fn final_numbers(&self) -> (u32, u32, Option<u32>) {
-        let snd_nxt = self.snd.as_ref().map_or(0, |s| s.nxt());
-        let numbers = (self.iss.wrapping_add(snd_nxt as u32), self.irs.wrapping_add(self.rcv.nxt() as u32));
+        let numbers = (self.iss.wrapping_add(self.snd_nxt() as u32), self.irs.wrapping_add(self.rcv.nxt() as u32));
         (numbers.0, numbers.1, self.timestamps.then(|| self.rcv.peer.recent()))
     }
     /// Aborts the connection (RFC 9293 section 3.10.5). Returns the reset for the peer, if its state requires one.
@@ -255,7 +306,7 @@ impl TcpEndpoint {
                 | ConnectionState::FinWait2
                 | ConnectionState::CloseWait
         );
-        let reset = self.snd.as_ref().filter(|_| synchronized).map(|s| self.header(now, s.nxt(), 0, flags::RST));
+        let reset = synchronized.then(|| self.header(now, self.snd_nxt(), 0, flags::RST));
         self.fail(now);
         reset
     }
@@ -267,9 +318,10 @@ impl TcpEndpoint {
     /// Sets the largest MSS, options included, that fits the path to the peer. If segments were lost because they are
     /// larger (`lost`), they leave again at once, without a reduction of the window (RFC 1191 section 6.4).
     pub(crate) fn set_path_mss(&mut self, mss: u32, lost: bool) {
+        self.sender(); // begins with the MSS agreed on
         self.path_mss = mss;
         let mss = self.effective_mss();
-        if let Some(s) = &mut self.snd {
+        if let Some(s) = self.snd.get_mut() {
             s.set_mss(mss, lost);
         }
     }
@@ -281,7 +333,7 @@ impl TcpEndpoint {
     /// Handles a link event at this host. Packets may leave at once: call [`TcpEndpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
-        if let Some(s) = &mut self.snd {
+        if let Some(s) = self.sender_mut() {
             s.on_link(now, event);
         } else {
             let (cfg, factory) = (&self.cfg, &self.factory);
@@ -324,14 +376,14 @@ impl TcpEndpoint {
 
     /// Returns true if the congestion control holds the connection: nothing may leave, not even a handshake.
     fn is_held(&self) -> bool {
-        self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
+        self.snd.get().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
 
     /// Returns the time since segment `p` left this endpoint; `None` if that is unknown. If another copy has left
     /// since, the time follows from the timestamp of `p`, with a resolution of 1 ms.
     #[inline(always)]
     pub(crate) fn age_of(&mut self, now: Time, p: &Packet) -> Option<Time> {
-        let snd = self.snd.as_mut()?;
+        let snd = self.snd.get_mut()?;
         let segment = snd.board.arriving_at(unwrap(snd.una(), p.seq, self.iss));
         if p.has_timestamps() {
             let same = segment.filter(|s| p.tsval == s.sent_at.as_millis() as u32);
@@ -347,7 +399,7 @@ impl TcpEndpoint {
             return Time::MAX; // failed, perhaps with data outstanding
         }
         let t = self.keepalive.as_ref().map_or(self.syn_at, |keepalive| keepalive.next_wake().min(self.syn_at));
-        match self.snd.as_deref() {
+        match self.snd.get() {
             None => t.min(self.rcv.next_wake()),
             Some(s) if s.is_held() => t.min(s.next_wake(now)), // acknowledgments are held too
             Some(s) => t.min(self.rcv.next_wake()).min(s.next_wake(now)),
@@ -375,7 +427,7 @@ impl TcpEndpoint {
             self.syn_at = Time::MAX;
         }
         self.rcv.wake(now);
-        if let Some(s) = &mut self.snd {
+        if let Some(s) = self.snd.get_mut() {
             s.wake(now);
             if s.gave_up() {
                 self.fail(now);

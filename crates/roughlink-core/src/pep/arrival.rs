@@ -312,6 +312,6 @@ fn conversation(d: &Decoded) -> ConversationKey {
 }
 
 /// Returns values of a connection that only a valid segment changes.
-fn progress(endpoint: &TcpEndpoint) -> (ConnectionState, u64, Option<u64>) {
-    (endpoint.state(), endpoint.delivered(), endpoint.sender().map(|sender| sender.una()))
+fn progress(endpoint: &TcpEndpoint) -> (ConnectionState, u64, u64) {
+    (endpoint.state(), endpoint.delivered(), endpoint.una())
 }

@@ -35,10 +35,13 @@ impl TcpEndpoint {
     /// for any other segment.
     #[inline(always)]
     fn receive_plain(&mut self, now: Time, p: &Packet, payload: u64, timestamps: Option<(u32, u32)>) -> bool {
-        let Some(snd) = self.snd.as_mut().filter(|_| !self.ecn && self.keepalive.is_none()) else { return false };
+        if self.ecn || self.keepalive.is_some() {
+            return false;
+        }
         let window = u64::from(p.window) << self.peer_shift;
-        let ack = unwrap(snd.una(), p.ack, self.iss);
+        let ack = unwrap(self.una(), p.ack, self.iss);
         if payload == 0 {
+            let Some(snd) = self.snd.get_mut() else { return false };
             let echo = timestamps.map(|t| t.1);
             let a = Acknowledgment { ack, window, payload: false, congestion: false, echo, iss: self.iss };
             if !snd.on_plain_ack(now, &a) {
@@ -47,14 +50,27 @@ impl TcpEndpoint {
             self.rcv.on_timestamp(now, timestamps.map(|t| t.0));
             return true;
         }
-        if !snd.idle() || ack != snd.una() || !self.rcv.expects_data() {
+        if !self.is_idle() || ack != self.una() || !self.rcv.expects_data() {
             return false;
         }
-        snd.set_window(window);
-        let (rto, srtt) = (snd.core.rtt.rto(), snd.core.flow.srtt);
+        self.set_peer_window(window);
         self.sample_receiver_rtt(now, timestamps);
-        self.rcv.on_next_data(now, payload, timestamps.map(|t| t.0), (rto, srtt));
+        self.rcv.on_next_data(now, payload, timestamps.map(|t| t.0), self.rtt_estimates());
         true
+    }
+
+    /// Returns true if nothing from this end is outstanding.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.snd.get().is_none_or(|s| s.idle())
+    }
+
+    #[inline(always)]
+    fn set_peer_window(&mut self, window: u64) {
+        match self.snd.get_mut() {
+            Some(s) => s.set_window(window),
+            None => self.peer_window = self.peer_window.map(|before| before.with(window)),
+        }
     }
 
     /// Takes an RTT sample of the receiver from the echo of a data segment.
@@ -150,12 +166,12 @@ impl TcpEndpoint {
             mss => u32::from(mss).max(MIN_MSS),
         };
         self.agreed_mss = self.cfg.mss.min(announced);
-        let mss = self.effective_mss();
         let window = u64::from(p.window);
-        let cautious = self.cfg.cautious_start && answered && self.repetition_was_answered(p.tsecr);
-        let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
-        snd.ecn.agreed = self.ecn;
         if answered {
+            let cautious = self.cfg.cautious_start && self.repetition_was_answered(p.tsecr);
+            let mss = self.effective_mss();
+            let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
+            snd.ecn.agreed = self.ecn;
             if self.syn_held {
                 // No sample: a `Hold` stopped time in between.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
@@ -173,14 +189,15 @@ impl TcpEndpoint {
             (self.syn_at, self.syn_pending) = (Time::MAX, false);
             self.ack_first = true;
             self.start_keepalive(now);
+            self.snd = OnceCell::from(Box::new(snd));
         } else {
             self.state = ConnectionState::SynReceived;
             self.syn_pending = true;
+            self.peer_window = Some(PeerWindow { now: window, largest: window });
         }
-        for event in self.link.events() {
-            snd.on_link(now, event);
+        for event in std::mem::take(&mut self.link).events() {
+            self.sender_mut().expect("the handshake has begun").on_link(now, event);
         }
-        self.snd = Some(Box::new(snd));
     }
 
     /// Returns true if the SYN was sent more than twice and the SYN-ACK with TSecr `echo` is not known to answer the
@@ -202,9 +219,6 @@ impl TcpEndpoint {
     }
 
     fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        if self.snd.is_none() {
-            return;
-        }
         if self.timestamps && !p.has_timestamps() {
             return; // RFC 7323 section 3.2
         }
@@ -241,19 +255,20 @@ impl TcpEndpoint {
         if let Some(keepalive) = &mut self.keepalive {
             keepalive.on_segment(now);
         }
-        let Some(snd) = &mut self.snd else { return };
         let ArrivingSegment { start, payload, fin, timestamps } = *segment;
         let window = u64::from(p.window) << self.peer_shift;
-        let ack = unwrap(snd.una(), p.ack, self.iss);
-        let una = snd.una();
-        if ack.wrapping_sub(una) > snd.nxt() - una && self.has_invalid_ack(p) {
+        let una = self.una();
+        let ack = unwrap(una, p.ack, self.iss);
+        if ack.wrapping_sub(una) > self.snd_nxt() - una && self.has_invalid_ack(p) {
             self.challenge(now);
             return;
         }
-        let Some(snd) = &mut self.snd else { return };
-        if snd.idle() && ack == snd.una() && sacks.is_empty() {
-            snd.set_window(window); // nothing in flight from this end: the receiving end of a bulk transfer
+        if self.is_idle() && ack == una && sacks.is_empty() {
+            self.set_peer_window(window); // nothing in flight from this end: the receiving end of a bulk transfer
         } else {
+            let congestion = self.ecn && p.is(flags::ECE);
+            let iss = self.iss;
+            let Some(snd) = self.sender_mut() else { return };
             on_ack(
                 snd,
                 now,
@@ -261,9 +276,9 @@ impl TcpEndpoint {
                     ack,
                     window,
                     payload: payload > 0 || fin,
-                    congestion: self.ecn && p.is(flags::ECE),
+                    congestion,
                     echo: timestamps.map(|t| t.1),
-                    iss: self.iss,
+                    iss,
                 },
                 sacks,
             );
@@ -274,9 +289,7 @@ impl TcpEndpoint {
             if self.ecn && payload > 0 {
                 self.take_ecn(p, start, start + payload);
             }
-            if let Some(snd) = &self.snd {
-                self.rcv.on_arrival(now, (start, start + payload), snd.core.rtt.rto(), snd.core.flow.srtt);
-            }
+            self.rcv.on_arrival(now, (start, start + payload), self.rtt_estimates());
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
                 self.state = match self.state {
@@ -310,9 +323,9 @@ impl TcpEndpoint {
     /// has offered (RFC 5961 section 5.2). Only connections with real bytes check the latter.
     #[cold]
     fn has_invalid_ack(&self, p: &Packet) -> bool {
-        let Some(snd) = &self.snd else { return true };
-        let ack = unwrap(snd.una(), p.ack, self.iss);
-        ack > snd.nxt() || (self.rcv.reads_by_hand() && ack + snd.max_window() < snd.una())
+        let (una, ack) = (self.una(), unwrap(self.una(), p.ack, self.iss));
+        let largest = || self.snd.get().map_or_else(|| self.peer_window.map_or(0, |w| w.largest), |s| s.max_window());
+        ack > self.snd_nxt() || (self.rcv.reads_by_hand() && ack + largest() < una)
     }
 
     /// Returns true if the endpoint will take payload from `p`, which begins at offset `start`.
@@ -336,7 +349,7 @@ impl TcpEndpoint {
     #[inline(always)]
     fn on_close_progress(&mut self) {
         if matches!(self.state, ConnectionState::FinWait1 | ConnectionState::Closing | ConnectionState::LastAck)
-            && self.snd.as_ref().is_some_and(|s| s.fin_acked())
+            && self.snd.get().is_some_and(|s| s.fin_acked())
         {
             self.state = match self.state {
                 ConnectionState::FinWait1 => ConnectionState::FinWait2,

@@ -46,7 +46,7 @@ impl TcpEndpoint {
         if self.cfg.ecn_echo == EcnEcho::Each {
             p.set_ecn(Ecn::Ect0);
         }
-        let Some(snd) = self.snd.as_mut().filter(|_| len > 0) else { return };
+        let Some(snd) = self.snd.get_mut().filter(|_| len > 0) else { return };
         if start >= snd.ecn.sent {
             snd.ecn.sent = start + u64::from(len);
             p.set_ecn(Ecn::Ect0);
@@ -79,7 +79,7 @@ impl TcpEndpoint {
     /// Returns the delayed acknowledgment of data that arrived before marking began or ended.
     pub(super) fn earlier_acknowledgment(&mut self, now: Time) -> Option<Packet> {
         let (nxt, marked) = self.rcv.take_earlier()?;
-        let mut p = self.header(now, self.snd.as_ref()?.nxt(), 0, 0);
+        let mut p = self.header(now, self.snd_nxt(), 0, 0);
         p.ack = self.irs.wrapping_add(nxt as u32);
         p.set_ecn(Ecn::Ect0);
         if marked {

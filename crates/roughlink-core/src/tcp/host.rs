@@ -290,7 +290,7 @@ impl Host {
         let now = self.advance(now);
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let stream = &mut connection.stream;
-        let una = stream.endpoint().sender().map_or(0, |sender| sender.una());
+        let una = stream.endpoint().una();
         connection.released_at = Some((now, una));
         if stream.unread() > 0 || stream.endpoint().state() == ConnectionState::SynSent {
             self.abort(now, id);
@@ -351,7 +351,7 @@ impl Host {
             if let Some((since, una)) = connection.released_at
                 && now >= since + ORPHAN_PATIENCE
             {
-                let reached = connection.stream.endpoint().sender().map_or(0, |sender| sender.una());
+                let reached = connection.stream.endpoint().una();
                 connection.released_at = Some((now, reached));
                 if reached == una {
                     self.counters.orphans_reset += 1;

@@ -62,7 +62,8 @@ impl TcpEndpoint {
 
     #[cold]
     fn on_keepalive(&mut self, now: Time) {
-        let (Some(keepalive), Some(snd)) = (&mut self.keepalive, &mut self.snd) else { return };
+        self.sender();
+        let (Some(keepalive), Some(snd)) = (&mut self.keepalive, self.snd.get_mut()) else { return };
         if matches!(self.state, ConnectionState::Closed | ConnectionState::TimeWait) {
             keepalive.at = Time::MAX;
             return;

@@ -126,7 +126,7 @@ impl TcpEndpoint {
 
     /// Returns true if `p` is a recent duplicate ACK with the same window (Linux `tcp_disordered_ack_check`).
     fn repeats_acknowledgment(&self, p: &Packet) -> bool {
-        let Some(snd) = &self.snd else { return false };
+        let Some(snd) = self.sender() else { return false };
         let window = u64::from(p.window) << self.peer_shift;
         let age = Time::from_millis(self.rcv.peer.age(p.tsval).max(0) as u64);
         p.ack == self.iss.wrapping_add(snd.una() as u32)

@@ -206,7 +206,7 @@ impl TcpReceiver {
 
     /// Passes RTO and smoothed RTT to the delayed-ACK timer. Call it before [`TcpReceiver::on_segment`].
     #[inline(always)]
-    pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
+    pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), (rto, srtt): (Time, Time)) {
         if start <= self.nxt && end > self.nxt {
             self.delayed.on_arrival(now, rto, srtt);
         }
@@ -507,7 +507,7 @@ mod tests {
             let mut r = receiver(stack);
             let mut next = 1;
             let mut arrive = |r: &mut TcpReceiver| {
-                r.on_arrival(Time(0), (next, next + 100), Time::from_secs(1), Time::ZERO);
+                r.on_arrival(Time(0), (next, next + 100), (Time::from_secs(1), Time::ZERO));
                 r.on_segment(Time(0), next, 100, false, None);
                 next += 100;
                 let answered = r.is_ack_due();

@@ -281,8 +281,11 @@ impl Stream {
     }
 
     fn forget_acknowledged(&mut self) {
-        let Some(sender) = self.endpoint.sender() else { return };
-        let acknowledged = (sender.una() - 1 - self.from).min(self.written.len() as u64); // without the FIN
+        let una = self.endpoint.una();
+        if una == 0 {
+            return;
+        }
+        let acknowledged = (una - 1 - self.from).min(self.written.len() as u64); // without the FIN
         self.written.drain(..acknowledged as usize);
         self.from += acknowledged;
         release_memory(&mut self.written);

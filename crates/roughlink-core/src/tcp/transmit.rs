@@ -25,7 +25,7 @@ impl TcpEndpoint {
         !self.rcv.is_ack_due()
             && !self.syn_pending
             && !self.ack_first
-            && self.snd.as_ref().is_none_or(|s| s.has_nothing())
+            && self.snd.get().is_none_or(|s| s.has_nothing())
     }
 
     /// Returns the next packet to send now; call until `None`.
@@ -50,7 +50,7 @@ impl TcpEndpoint {
             return None;
         }
         self.ack_first = false;
-        self.earlier_acknowledgment(now).or_else(|| self.acknowledgment(now, sides))
+        Some(self.earlier_acknowledgment(now).unwrap_or_else(|| self.acknowledgment(now, sides)))
     }
 
     /// Returns true in states in which no data may leave.
@@ -73,12 +73,13 @@ impl TcpEndpoint {
         if self.is_before_data() {
             return TransmittedRun::NONE;
         }
-        let Some(snd) = self.snd.as_mut() else { return TransmittedRun::NONE };
         if self.offered.is_some()
             && let Some((bytes, close_after)) = self.offered.take()
+            && let Some(snd) = self.sender_mut()
         {
             snd.offer(bytes, close_after);
         }
+        let Some(snd) = self.snd.get_mut() else { return self.acknowledge(now, sides, p) };
         if snd.is_held() {
             return TransmittedRun::NONE; // not even an acknowledgment
         }
@@ -121,11 +122,20 @@ impl TcpEndpoint {
     }
 
     #[cold]
-    fn acknowledgment(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        let start = self.snd.as_ref()?.nxt();
+    fn acknowledgment(&mut self, now: Time, sides: &mut Sides) -> Packet {
         let mut p = Packet::tcp(self.id);
-        self.write_segment(now, sides, (start, 0, 0), &mut p);
-        Some(p)
+        self.write_segment(now, sides, (self.snd_nxt(), 0, 0), &mut p);
+        p
+    }
+
+    /// Sends an acknowledgment if one is due, for an end without a sender.
+    #[inline(always)]
+    fn acknowledge(&mut self, now: Time, sides: &mut Sides, p: &mut Packet) -> TransmittedRun {
+        if !self.rcv.is_ack_due() {
+            return TransmittedRun::NONE;
+        }
+        self.write_segment(now, sides, (self.snd_nxt(), 0, 0), p);
+        TransmittedRun { packets: 1, is_last: self.is_quiet() }
     }
 
     /// Writes a segment to `p`, field by field: a packet built elsewhere would have to be copied.
@@ -173,7 +183,7 @@ impl TcpEndpoint {
     /// if there is no room for any; a separate acknowledgment must then follow.
     #[inline(never)]
     fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
-        let mss = self.snd.as_ref().map_or(0, |s| s.core().flow().mss);
+        let mss = self.snd.get().map_or(0, |s| s.core().flow().mss);
         let room = if len == 0 { 4 } else { (mss.saturating_sub(len + 4) / 8) as usize };
         if room == 0 {
             return false;

@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn burst_size_follows_rate_and_round_trip() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
-        let snd = p.ends[0].snd.as_mut().unwrap();
+        let snd = p.ends[0].sender_mut().unwrap();
         for (mbps, segments) in [(2, 2), (20, 2), (36, 3), (100, 8), (10_000, 45)] {
             assert_eq!(snd.most_at_once(Some(Rate::from_mbps(mbps))), segments, "{mbps}");
         }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn late_burst_shortens_the_pause() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "bbr");
-        let snd = p.ends[0].snd.as_mut().unwrap();
+        let snd = p.ends[0].sender_mut().unwrap();
         let (now, rate) = (MS(5_000), Rate::from_mbps(8)); // 1 B per us
         for (late, pause) in [(0, 2896), (100, 2796), (2_000, 1448)] {
             snd.core.pacing_next = now - Time::from_micros(late);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn window_without_room_for_a_burst_waits() {
         let mut p = transfer(&TcpConfig::preset(Stack::Linux), "newreno");
-        let snd = p.ends[0].snd.as_mut().unwrap();
+        let snd = p.ends[0].sender_mut().unwrap();
         let (mss, srtt) = (1448, snd.core.flow.srtt);
         let head = snd.board.head().unwrap().sent_at;
         snd.core.flow.send_window = 1 << 40;
