@@ -204,6 +204,13 @@ pub struct FlowReport {
     pub application: Option<ApplicationResult>,
 }
 
+impl FlowReport {
+    fn before_start(spec: &FlowSpec) -> Self {
+        let (start, rejected) = (spec.start, spec.tcp().map(|_| 0));
+        FlowReport { start, last_delivery: start, rejected, ..Default::default() }
+    }
+}
+
 /// Counters of a sender. RTT samples are summarized to save memory, since reports are kept until the network ends.
 #[derive(Clone, Debug, Default)]
 pub struct SenderReport {
@@ -273,7 +280,7 @@ impl From<PipeStats> for LinkReport {
 /// Reports on all or, from one component, some elements of a network; each with its number in the scenario.
 #[derive(Debug, Default)]
 pub(crate) struct ComponentReports {
-    pub flows: Vec<(usize, FlowReport)>,
+    pub flows: Vec<(usize, Box<FlowReport>)>,
     /// Directions, numbered like hops: twice the link's number, plus one for the reverse.
     pub links: Vec<(u32, LinkReport)>,
     pub gateways: Vec<(usize, GatewayReport)>,
@@ -285,7 +292,8 @@ pub(crate) type GatewayReport = (Stats, Vec<FlowStats>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkReports {
-    pub flows: Vec<FlowReport>,
+    /// Boxed, so that a report takes memory only once its flow has freed its own.
+    pub flows: Vec<Option<Box<FlowReport>>>,
     pub links: Vec<[LinkReport; 2]>,
     pub gateways: Vec<Option<GatewayReport>>,
     pub events: u64,
@@ -293,14 +301,8 @@ pub(crate) struct NetworkReports {
 
 impl NetworkReports {
     pub(crate) fn new(s: &Scenario) -> Self {
-        let flow = |spec: &FlowSpec| FlowReport {
-            start: spec.start,
-            last_delivery: spec.start,
-            rejected: spec.tcp().map(|_| 0),
-            ..Default::default()
-        };
         NetworkReports {
-            flows: s.flows.iter().map(flow).collect(),
+            flows: s.flows.iter().map(|_| None).collect(),
             links: s.links.iter().map(|_| Default::default()).collect(),
             gateways: s.gateways.iter().map(|_| None).collect(),
             events: 0,
@@ -310,7 +312,7 @@ impl NetworkReports {
     /// Stores the reports of a component.
     pub(crate) fn add(&mut self, component: ComponentReports) {
         for (flow, report) in component.flows {
-            self.flows[flow] = report;
+            self.flows[flow] = Some(report);
         }
         for (direction, report) in component.links {
             self.links[direction as usize / 2][direction as usize % 2] = report;
@@ -326,9 +328,15 @@ impl RunResult {
     /// Creates the result as of `now`. An `open` network continues when its own flows are done.
     pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), reports: &NetworkReports) -> Self {
         let NetworkReports { flows, links, gateways, events } = reports;
-        let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
-        let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
-        let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
+        let ended = |f: &FlowReport| f.sized && (f.end.is_some() || f.failed.is_some());
+        let over = !open && flows.iter().all(|f| f.as_deref().is_some_and(ended));
+        let ends = flows.iter().flatten().map(|f| f.end.unwrap_or(now));
+        let sim = if over { ends.max().unwrap_or(Time::ZERO) } else { now };
+        let result = |(spec, report): (&FlowSpec, &Option<Box<FlowReport>>)| match report {
+            Some(report) => FlowResult::new(spec, report),
+            None => FlowResult::new(spec, &FlowReport::before_start(spec)),
+        };
+        let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(result).collect();
         RunResult {
             name: s.name.clone(),
             seed: s.seed,

@@ -363,7 +363,7 @@ impl<O> Network<O> {
             }
         }
         for (flow, report) in &self.kernel_reports {
-            reports.to_mut().flows[*flow] = report.clone();
+            reports.to_mut().flows[*flow] = Some(Box::new(report.clone()));
         }
         let open = !self.options.ports.is_empty();
         RunResult::new(&self.scenario, self.options.replica, (self.now, open), &reports)
@@ -395,10 +395,10 @@ impl<O: Observer> Network<O> {
             self.stopped = component.run(now, &mut self.budget, &mut self.observer);
             // Keep the component while packets may wait at ports.
             if now >= s.duration && self.options.ports.is_empty() {
-                self.reports.add(component.reports(s.duration));
                 if O::ACTIVE {
                     component.report_end(s.duration, &mut self.observer);
                 }
+                self.reports.add(component.finish(s.duration));
                 *part = ComponentSlot::Over;
             }
         }

@@ -118,6 +118,7 @@ pub(super) fn resolve(file: ScenarioFile, default_name: &str, load: FileLoader<'
         .map(|(flow, name)| flow.value.resolve(&flow.span, name, &mut context, report))
         .collect();
     flows.extend(loads);
+    flows.shrink_to_fit(); // the list read from the file has room for more
     if report.problems.is_empty() && !(gateways.is_empty() && proxies.is_empty()) {
         let paths = context.tcp_paths(&flows);
         idle(&gateways, &paths, &nodes.all, &links, report);

@@ -607,10 +607,23 @@ impl Component {
 
     /// Returns the results until `now`.
     pub(super) fn reports(&self, now: Time) -> ComponentReports {
+        let own = self.flows[..self.leaves.own_flows()].iter();
+        ComponentReports { flows: own.map(|f| f.numbered_report(now)).collect(), ..self.reports_without_flows(now) }
+    }
+
+    /// Ends the component and returns the results until `now`. Each flow is freed after its report, so that reports
+    /// need no further memory.
+    pub(super) fn finish(&mut self, now: Time) -> ComponentReports {
+        let others = self.reports_without_flows(now);
+        let own = self.leaves.own_flows();
+        ComponentReports { flows: self.flows.drain(..own).map(|f| f.numbered_report(now)).collect(), ..others }
+    }
+
+    fn reports_without_flows(&self, now: Time) -> ComponentReports {
         let gateway = |g: &PlacedGateway| (g.global, (g.stats(now, &self.media, &self.flows), g.ended(&self.flows)));
         let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());
         ComponentReports {
-            flows: self.flows[..self.leaves.own_flows()].iter().map(|f| (f.global, f.report(now))).collect(),
+            flows: Vec::new(),
             links: self.places.iter().zip(stats).map(|((hop, _), stats)| (*hop, stats.into())).collect(),
             gateways: self.gates.iter().map(gateway).collect(),
             events: self.events,

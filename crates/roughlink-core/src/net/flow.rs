@@ -309,7 +309,12 @@ impl NetworkFlow {
         sender + reassembly + self.application().bytes()
     }
 
-    pub(super) fn report(&self, end: Time) -> FlowReport {
+    /// Returns the results until `end`, with the scenario's number of the flow.
+    pub(super) fn numbered_report(&self, end: Time) -> (usize, Box<FlowReport>) {
+        (self.global, Box::new(self.report(end)))
+    }
+
+    fn report(&self, end: Time) -> FlowReport {
         let FlowCollector { end: ended, last_delivery, delay } = &self.collector;
         let mut out = FlowReport {
             start: self.start,

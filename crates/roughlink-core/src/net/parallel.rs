@@ -52,7 +52,7 @@ impl Network {
                     if used.exceeded().is_some() {
                         break;
                     }
-                    finished.push(component.reports(until));
+                    finished.push(component.finish(until));
                     *slot = ComponentSlot::Over;
                 }
                 let mut results = locked(&results);
