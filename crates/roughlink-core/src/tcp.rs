@@ -11,6 +11,7 @@ mod delayed;
 #[cfg(test)]
 pub(crate) mod dialogue;
 mod ecn;
+mod handshake;
 mod hold;
 mod host;
 mod keepalive;
@@ -44,9 +45,10 @@ pub use stream::Stream;
 pub(crate) use transmit::TransmittedRun;
 pub(crate) use unread::Unread;
 
-use crate::cc::{self, LinkEvent, LinkHistory};
+use crate::cc::{self, LinkEvent};
 use crate::packet::{FlowId, Packet, SackBlock, SideContent, Sides, flags};
 use crate::units::Time;
+use handshake::Handshake;
 use keepalive::Keepalive;
 use receive::TcpReceiver;
 use rtt_sample::{RttSample, age};
@@ -108,24 +110,16 @@ pub struct TcpEndpoint {
     challenges: RateLimit,
     challenged: u64,
     syn_pending: bool,
-    /// Expiry of the retransmission timer of the SYN or SYN-ACK, and its current time-out.
+    /// Expiry of the retransmission timer of the SYN or SYN-ACK.
     syn_at: Time,
-    syn_rto: Time,
-    syn_tries: u32,
-    /// Send time of the first copy.
-    syn_sent_at: Time,
-    syn_repeated_at: Time,
-    /// If a `Hold` began after the SYN left: its start, and the time of the retransmission that it suspended.
-    syn_frozen: Option<(Time, Time)>,
-    /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
-    syn_held: bool,
+    /// Present until the connection is established.
+    handshake: Option<Box<Handshake>>,
     /// Set if an ACK must leave before any other segment: for the handshake, or for data before marking began or ended.
     ack_first: bool,
     failed_at: Option<Time>,
     keepalive: Option<Box<Keepalive>>,
     ident: u16,
-    /// Link events from before the end of the handshake, and the data offered before it.
-    link: LinkHistory,
+    /// Data offered before the end of the handshake.
     offered: Option<(u64, bool)>,
 }
 
@@ -136,7 +130,7 @@ impl TcpEndpoint {
             id,
             state: ConnectionState::Closed,
             rcv: TcpReceiver::new(&cfg),
-            syn_rto: cfg.syn_rto,
+            handshake: Some(Box::new(Handshake::new(cfg.syn_rto))),
             cfg,
             factory,
             iss,
@@ -153,16 +147,10 @@ impl TcpEndpoint {
             challenged: 0,
             syn_pending: false,
             syn_at: Time::MAX,
-            syn_tries: 0,
-            syn_sent_at: Time::ZERO,
-            syn_repeated_at: Time::ZERO,
-            syn_frozen: None,
-            syn_held: false,
             ack_first: false,
             failed_at: None,
             keepalive: None,
             ident: 0,
-            link: LinkHistory::default(),
             offered: None,
         }
     }
@@ -271,7 +259,7 @@ impl TcpEndpoint {
             }
             ConnectionState::SynSent | ConnectionState::Listen => {
                 self.state = ConnectionState::Closed;
-                (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
+                self.stop_syn();
             }
             _ => {}
         }
@@ -336,17 +324,10 @@ impl TcpEndpoint {
         if let Some(s) = self.sender_mut() {
             s.on_link(now, event);
         } else {
-            let (cfg, factory) = (&self.cfg, &self.factory);
-            self.link.note(now, event, || {
-                let flow = TcpSender::first_flow(cfg, cfg.mss, 0);
-                let cc = factory(&flow);
-                (flow, cc)
-            });
+            self.note_link(now, event);
         }
         match (was_held, self.is_held()) {
-            (false, true) if self.syn_at != Time::MAX => {
-                self.syn_frozen = Some((now, std::mem::replace(&mut self.syn_at, Time::MAX)));
-            }
+            (false, true) => self.freeze_handshake(now),
             (true, false) => {
                 self.rcv.wake(now); // a delayed ACK may be due by now
                 self.release_handshake(now);
@@ -355,28 +336,10 @@ impl TcpEndpoint {
         }
     }
 
-    /// Ends the back-off of the handshake; as with data, a SYN or SYN-ACK whose answer is overdue leaves again at once.
-    fn release_handshake(&mut self, now: Time) {
-        if let Some((since, due)) = self.syn_frozen.take()
-            && matches!(self.state, ConnectionState::SynSent | ConnectionState::SynReceived)
-        {
-            let due = due.saturating_sub(self.syn_rto) + self.cfg.syn_rto;
-            self.syn_held |= now > since;
-            if due > now && !self.syn_pending {
-                self.syn_at = due;
-            } else {
-                self.syn_pending = true;
-            }
-        }
-        self.syn_rto = self.cfg.syn_rto;
-        if self.syn_held {
-            self.syn_tries = 0;
-        }
-    }
-
     /// Returns true if the congestion control holds the connection: nothing may leave, not even a handshake.
     fn is_held(&self) -> bool {
-        self.snd.get().map_or_else(|| self.link.holds(), |s| s.is_held())
+        let holds = || self.handshake.as_ref().is_some_and(|handshake| handshake.link.holds());
+        self.snd.get().map_or_else(holds, |s| s.is_held())
     }
 
     /// Returns the time since segment `p` left this endpoint; `None` if that is unknown. If another copy has left
@@ -408,23 +371,8 @@ impl TcpEndpoint {
 
     /// Processes timers due at `now`.
     pub fn wake(&mut self, now: Time) {
-        if self.syn_at <= now {
-            self.syn_tries += 1;
-            let linear = if self.state == ConnectionState::SynSent { self.cfg.syn_linear_timeouts } else { 0 };
-            let waited =
-                self.cfg.user_timeout.is_some_and(|most| self.syn_tries > 1 && now >= self.syn_repeated_at + most);
-            if self.syn_tries > SYN_RETRIES.saturating_add(linear) || waited {
-                self.fail(now);
-                return;
-            }
-            if self.syn_tries == 1 {
-                self.syn_repeated_at = now;
-            }
-            if self.syn_tries > linear {
-                self.syn_rto = Time(self.syn_rto.0 * 2).min(self.cfg.max_rto);
-            }
-            self.syn_pending = true;
-            self.syn_at = Time::MAX;
+        if self.syn_at <= now && !self.repeat_syn(now) {
+            return;
         }
         self.rcv.wake(now);
         if let Some(s) = self.snd.get_mut() {
@@ -439,7 +387,7 @@ impl TcpEndpoint {
     fn fail(&mut self, now: Time) {
         self.state = ConnectionState::Closed;
         self.failed_at = Some(now);
-        (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
+        self.stop_syn();
     }
 }
 
@@ -458,8 +406,6 @@ pub(crate) const fn is_before_all(offset: u64) -> bool {
 
 /// Lower bound of an announced MSS, so that options leave room for data (Linux `tcp_min_snd_mss`: 48).
 const MIN_MSS: u32 = 48;
-/// SYN retransmissions with back-off before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
-const SYN_RETRIES: u32 = 6;
 
 #[cfg(test)]
 mod tests {

@@ -167,54 +167,41 @@ impl TcpEndpoint {
         };
         self.agreed_mss = self.cfg.mss.min(announced);
         let window = u64::from(p.window);
+        let link = self.handshake.as_mut().map(|handshake| std::mem::take(&mut handshake.link)).unwrap_or_default();
         if answered {
             let cautious = self.cfg.cautious_start && self.repetition_was_answered(p.tsecr);
             let mss = self.effective_mss();
             let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
             snd.ecn.agreed = self.ecn;
-            if self.syn_held {
-                // No sample: a `Hold` stopped time in between.
-            } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
-                snd.rtt_sample(RttSample::from_echo(p.tsecr, now)); // the echo shows which SYN was answered
-            } else if self.syn_tries > 0 {
-                snd.fall_back_rto();
-            } else {
-                snd.rtt_sample(match self.cfg.timestamp_rtt && self.timestamps {
-                    true => RttSample::by_echo(p.tsecr, self.syn_sent_at, now),
-                    false => RttSample::since(self.syn_sent_at, now),
-                });
-                self.rcv.measure_rtt(now - self.syn_sent_at);
+            if let Some(handshake) = self.end_handshake(now).filter(|handshake| !handshake.held) {
+                if handshake.tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
+                    snd.rtt_sample(RttSample::from_echo(p.tsecr, now)); // the echo shows which SYN was answered
+                } else if handshake.tries > 0 {
+                    snd.fall_back_rto();
+                } else {
+                    snd.rtt_sample(match self.cfg.timestamp_rtt && self.timestamps {
+                        true => RttSample::by_echo(p.tsecr, handshake.sent_at, now),
+                        false => RttSample::since(handshake.sent_at, now),
+                    });
+                    self.rcv.measure_rtt(now - handshake.sent_at);
+                }
             }
-            self.state = ConnectionState::Established;
-            (self.syn_at, self.syn_pending) = (Time::MAX, false);
             self.ack_first = true;
-            self.start_keepalive(now);
             self.snd = OnceCell::from(Box::new(snd));
         } else {
             self.state = ConnectionState::SynReceived;
             self.syn_pending = true;
             self.peer_window = Some(PeerWindow { now: window, largest: window });
         }
-        for event in std::mem::take(&mut self.link).events() {
+        for event in link.events() {
             self.sender_mut().expect("the handshake has begun").on_link(now, event);
         }
     }
 
-    /// Returns true if the SYN was sent more than twice and the SYN-ACK with TSecr `echo` is not known to answer the
-    /// first copy. The connection then begins with one segment (Linux `tcp_init_transfer`).
-    fn repetition_was_answered(&self, echo: u32) -> bool {
-        let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
-        self.syn_tries > 1 && !first
-    }
-
     /// Ends the handshake of a passive or simultaneous open.
     fn establish(&mut self, now: Time) {
-        self.state = ConnectionState::Established;
-        self.syn_at = Time::MAX;
-        self.syn_pending = false;
-        self.start_keepalive(now);
-        if self.syn_tries == 0 && !self.syn_held {
-            self.rcv.measure_rtt(now - self.syn_sent_at);
+        if let Some(handshake) = self.end_handshake(now).filter(|h| h.tries == 0 && !h.held) {
+            self.rcv.measure_rtt(now - handshake.sent_at);
         }
     }
 

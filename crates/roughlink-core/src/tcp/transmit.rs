@@ -22,10 +22,7 @@ impl TcpEndpoint {
     /// Returns true if [`TcpEndpoint::transmit`] would return no packet.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        !self.rcv.is_ack_due()
-            && !self.syn_pending
-            && !self.ack_first
-            && self.snd.get().is_none_or(|s| s.has_nothing())
+        !self.rcv.is_ack_due() && !self.syn_pending && !self.ack_first && self.snd.get().is_none_or(|s| s.has_nothing())
     }
 
     /// Returns the next packet to send now; call until `None`.
@@ -226,13 +223,7 @@ impl TcpEndpoint {
         p.set_side(sides.store(SideContent::Syn(o)));
         p.size = 40 + o.header_bytes();
         p.window = self.rcv.syn_window_field();
-        self.syn_at = now + self.syn_rto;
-        if let Some(most) = self.cfg.user_timeout.filter(|_| self.syn_tries > 0) {
-            self.syn_at = self.syn_at.min(self.syn_repeated_at + most);
-        }
-        if self.syn_tries == 0 {
-            self.syn_sent_at = now;
-        }
+        self.start_syn_timer(now);
         p.ident = self.next_ident();
         p
     }
