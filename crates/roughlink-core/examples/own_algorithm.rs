@@ -6,6 +6,7 @@ use roughlink_core::cc::{
 use roughlink_core::net::{Network, RunOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A constant number of bytes in flight.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Default for Params {
 
 impl BuildAlgorithm for Fixed {
     type Params = Params;
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Fixed(u64::from(params.segments) * u64::from(flow.mss))
     }
 }

@@ -156,9 +156,9 @@ pub enum FlowTransport {
     /// UDP, without settings.
     Udp,
     /// A TCP connection. Flows with equal settings share them.
-    Tcp(Arc<TcpConfig>, CongestionSpec),
+    Tcp(Arc<TcpConfig>, Arc<CongestionSpec>),
     /// An SCTP association.
-    Sctp(Arc<SctpConfig>, CongestionSpec),
+    Sctp(Arc<SctpConfig>, Arc<CongestionSpec>),
 }
 
 /// Congestion control of a flow.
@@ -228,7 +228,7 @@ impl FlowSpec {
     pub fn cc_mut(&mut self) -> Option<&mut CongestionSpec> {
         match &mut self.transport {
             FlowTransport::Udp => None,
-            FlowTransport::Tcp(_, cc) | FlowTransport::Sctp(_, cc) => Some(cc),
+            FlowTransport::Tcp(_, cc) | FlowTransport::Sctp(_, cc) => Some(Arc::make_mut(cc)),
         }
     }
 

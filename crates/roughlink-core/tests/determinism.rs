@@ -208,7 +208,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 traffic: Traffic::Bulk { bytes: Some(bytes) },
                 transport: FlowTransport::Tcp(
                     Arc::clone(&tcp),
-                    CongestionSpec { name: cc.into(), params: toml::Table::new(), factory: factory.clone() },
+                    Arc::new(CongestionSpec { name: cc.into(), params: toml::Table::new(), factory: factory.clone() }),
                 ),
                 ipv6: false,
                 dscp: 0,

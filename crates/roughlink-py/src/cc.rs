@@ -128,7 +128,7 @@ struct Unbound(u64);
 
 impl BuildAlgorithm for Unbound {
     type Params = BTreeMap<String, bool>;
-    fn new(_: &Self::Params, flow: &Flow) -> Self {
+    fn new(_: &Arc<Self::Params>, flow: &Flow) -> Self {
         Unbound(flow.initial_window)
     }
 }

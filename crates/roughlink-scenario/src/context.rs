@@ -4,11 +4,11 @@
 use super::leaf::{At, Leaf, TransferSize, span};
 use super::names::ElementNames;
 use super::problem::{Problem, Problems, list};
-use super::sctp::{self, ResolvedSctp, TomlSctp};
-use super::tcp::{Common, ResolvedTcp, Sources, TomlConnection, TomlTcp, headers};
+use super::sctp::{self, TomlSctp};
+use super::tcp::{Common, Sources, TomlConnection, TomlTcp, headers};
 use roughlink_core::net::routing::{Hop, Routes};
 use roughlink_core::packet::Protocol;
-use roughlink_core::scenario::{CongestionSpec, FlowSpec, FlowTransport, LinkSpec};
+use roughlink_core::scenario::{FlowSpec, FlowTransport, LinkSpec};
 use roughlink_core::tcp::Stack;
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -59,8 +59,7 @@ impl Context<'_> {
             if self.used.last().is_none_or(|(stack, cc)| (*stack, cc.name) != (used.0, used.1.name)) {
                 self.used.push(used);
             }
-            let ResolvedTcp { config, cc, factory, params } = transport;
-            spec.transport = FlowTransport::Tcp(config, CongestionSpec { name: cc.name.into(), params, factory });
+            spec.transport = FlowTransport::Tcp(transport.config, transport.congestion);
         }
     }
 
@@ -75,9 +74,7 @@ impl Context<'_> {
         let own = own.map(|own| &own.value);
         if let Some(sctp) = sctp::resolve(self.sctp, own, connection, place.name.clone(), report) {
             self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
-            let ResolvedSctp { config, cc, factory, params, .. } = sctp;
-            let cc = CongestionSpec { name: cc.name.into(), params, factory };
-            spec.transport = FlowTransport::Sctp(Arc::new(config), cc);
+            spec.transport = FlowTransport::Sctp(Arc::new(sctp.config), sctp.congestion);
         }
     }
 

@@ -3,13 +3,15 @@
 use super::leaf::{At, CcName, Leaf};
 use super::problem::{Problem, Problems};
 use super::struct_keys::{Params, StructKeys};
-use super::tcp::{TomlConnection, factory};
-use roughlink_core::cc::{self, Algorithm};
+use super::tcp::{TomlConnection, congestion};
+use roughlink_core::cc;
+use roughlink_core::scenario::CongestionSpec;
 use roughlink_core::sctp::SctpConfig;
 use roughlink_core::tcp::Stack;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The keys of an SCTP association; defaults are the protocol parameters of RFC 9260.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -28,9 +30,7 @@ pub(super) struct TomlSctp {
 
 pub(super) struct ResolvedSctp {
     pub config: SctpConfig,
-    pub cc: &'static Algorithm,
-    pub factory: cc::Factory,
-    pub params: toml::Table,
+    pub congestion: Arc<CongestionSpec>,
     /// Place of the key that determines the size of packets.
     pub place: Range<usize>,
 }
@@ -82,8 +82,8 @@ pub(super) fn resolve(
     };
     let shared = global.and_then(|s| s.cc_params.as_ref()).filter(|_| common.map_or(DEFAULT_CC, |a| a.name) == cc.name);
     let sources: Vec<&At<_>> = shared.into_iter().chain(&flow.cc_params).collect();
-    let (factory, params) = factory(Stack::Rfc, cc, toml::Table::new(), &sources, &span, report)?;
-    Some(ResolvedSctp { config, cc, factory, params, place })
+    let congestion = congestion(Stack::Rfc, cc, toml::Table::new(), &sources, &span, report)?;
+    Some(ResolvedSctp { config, congestion, place })
 }
 
 /// Applies the written keys, and reports invalid combinations.

@@ -9,6 +9,7 @@ use super::problem::{Problem, Problems, suggest};
 use super::struct_keys::{Params, StructKeys, over};
 use roughlink_core::cc::{self, Algorithm, AlgorithmError};
 use roughlink_core::packet::IPV6_EXTRA;
+use roughlink_core::scenario::CongestionSpec;
 use roughlink_core::tcp::{Buffer, LossRecovery, Stack, TcpConfig};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -75,9 +76,7 @@ pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];
 pub(super) struct ResolvedTcp {
     pub config: Arc<TcpConfig>,
     pub cc: &'static Algorithm,
-    pub factory: cc::Factory,
-    /// Parameters that override the algorithm's defaults.
-    pub params: toml::Table,
+    pub congestion: Arc<CongestionSpec>,
 }
 
 fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
@@ -91,8 +90,8 @@ pub(super) type Common = BTreeMap<(&'static str, bool, String), SharedTcp>;
 /// Parts of a transport that flows share.
 pub(super) struct SharedTcp {
     config: Arc<TcpConfig>,
-    /// The algorithm, and parameters that override its defaults, if the flow has none of its own.
-    congestion: Option<(cc::Factory, toml::Table)>,
+    /// The algorithm of flows without parameters of their own.
+    congestion: Option<Arc<CongestionSpec>>,
 }
 
 /// Tables that determine one flow.
@@ -146,21 +145,21 @@ impl Sources<'_> {
             Entry::Vacant(unknown) => {
                 let config = Arc::new(self.config(stack, cc, report));
                 if said != (report.problems.len(), report.warnings.len()) {
-                    let (factory, params) = self.factory(stack, cc, report)?;
-                    return Some(ResolvedTcp { config, cc, factory, params });
+                    let congestion = self.congestion(stack, cc, report)?;
+                    return Some(ResolvedTcp { config, cc, congestion });
                 }
                 unknown.insert(SharedTcp { config, congestion: None })
             }
         };
         let has_own = self.flow.cc_params.is_some() || self.own().is_some_and(|table| table.hystart.is_some());
-        let (factory, params) = match &shared.congestion {
-            Some(known) if !has_own => known.clone(),
-            _ => self.factory(stack, cc, report)?,
+        let congestion = match &shared.congestion {
+            Some(known) if !has_own => Arc::clone(known),
+            _ => self.congestion(stack, cc, report)?,
         };
         if !has_own {
-            shared.congestion.get_or_insert_with(|| (Arc::clone(&factory), params.clone()));
+            shared.congestion.get_or_insert_with(|| Arc::clone(&congestion));
         }
-        Some(ResolvedTcp { config: Arc::clone(&shared.config), cc, factory, params })
+        Some(ResolvedTcp { config: Arc::clone(&shared.config), cc, congestion })
     }
 
     fn algorithm(&self, report: &mut Problems) -> Option<&'static Algorithm> {
@@ -208,12 +207,7 @@ impl Sources<'_> {
         config
     }
 
-    fn factory(
-        &self,
-        stack: Stack,
-        cc: &'static Algorithm,
-        report: &mut Problems,
-    ) -> Option<(cc::Factory, toml::Table)> {
+    fn congestion(&self, stack: Stack, cc: &'static Algorithm, report: &mut Problems) -> Option<Arc<CongestionSpec>> {
         let global = good(&self.global.cc).map_or(DEFAULT_CC, |cc| cc.0.name) == cc.name;
         let sources: Vec<&At<Params>> =
             self.global.cc_params.iter().filter(|_| global).chain(&self.flow.cc_params).collect();
@@ -221,8 +215,9 @@ impl Sources<'_> {
         if let Some(hystart) = self.hystart(stack, cc, report) {
             params.insert("hystart".into(), hystart.into());
         }
-        factory(stack, cc, params, &sources, &self.span, report)
+        congestion(stack, cc, params, &sources, &self.span, report)
     }
+
     /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm with this
     /// parameter; in `[tcp]` it applies to all algorithms that have it.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Problems) -> Option<&'static str> {
@@ -291,16 +286,15 @@ impl Sources<'_> {
     }
 }
 
-/// Creates `cc` with `params`, overridden by `sources` in order. Also returns all resulting parameters. A fault without
-/// a key underlines `span`.
-pub(super) fn factory(
+/// Resolves `cc` with `params`, overridden by `sources` in order. A fault without a key underlines `span`.
+pub(super) fn congestion(
     stack: Stack,
     cc: &'static Algorithm,
     mut params: toml::Table,
     sources: &[&At<Params>],
     span: &Range<usize>,
     report: &mut Problems,
-) -> Option<(cc::Factory, toml::Table)> {
+) -> Option<Arc<CongestionSpec>> {
     for source in sources {
         for (key, value) in &source.value.0 {
             params.insert(key.get_ref().clone(), value.get_ref().clone());
@@ -322,7 +316,7 @@ pub(super) fn factory(
             _ => problem.at(whole(), "").help(defaults(cc, stack, &params)),
         });
     });
-    Some((made.ok()?, params))
+    Some(Arc::new(CongestionSpec { name: cc.name.into(), params, factory: made.ok()? }))
 }
 
 fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {

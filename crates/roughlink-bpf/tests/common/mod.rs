@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Parameters of [`Recorded`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -80,7 +81,7 @@ pub fn numbered(state: CongestionState) -> u8 {
 
 impl BuildAlgorithm for Recorded {
     type Params = Params;
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let factory = REGISTRY.find(&params.inner).expect("a name").factory("linux", &params.params).expect("valid");
         CONNECTIONS.set(CONNECTIONS.get() + 1);
         let made = Recorded { inner: factory(flow), connection: CONNECTIONS.get() };

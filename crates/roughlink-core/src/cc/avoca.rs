@@ -14,6 +14,7 @@ use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Parameters of [`Avoca`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +73,7 @@ pub struct Avoca {
     inner: Box<dyn CongestionControl>,
     coverage: Coverage,
     transmitting: bool,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for Avoca {
@@ -89,12 +90,12 @@ impl BuildAlgorithm for Avoca {
         }
         build(p).map(drop)
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Avoca {
             inner: fresh(params, flow),
             coverage: Coverage::new(params.rules()),
             transmitting: true,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }

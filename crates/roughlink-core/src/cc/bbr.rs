@@ -33,6 +33,7 @@ pub use params::{NS3, Params};
 use policer::{ConnectionProgress, Policer, PolicerUpdate};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
+use std::sync::Arc;
 
 mod aggregation;
 mod params;
@@ -53,7 +54,7 @@ enum BbrMode {
 /// The algorithm.
 #[derive(Clone, Debug)]
 pub struct Bbr {
-    params: Params,
+    params: Arc<Params>,
     mode: BbrMode,
     cwnd: u64,
     ssthresh: u64,
@@ -96,9 +97,9 @@ impl BuildAlgorithm for Bbr {
     fn check(params: &Params) -> Result<(), String> {
         params.check()
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let mut bbr = Bbr {
-            params: params.clone(),
+            params: Arc::clone(params),
             mode: BbrMode::Startup,
             cwnd: flow.initial_window,
             ssthresh: u64::MAX,

@@ -27,6 +27,7 @@ use crate::units::{Rate, Time};
 pub use params::Params;
 use probe_bw::BandwidthProbe;
 use probe_rtt::MinRtt;
+use std::sync::Arc;
 
 mod model;
 mod params;
@@ -94,7 +95,7 @@ struct SavedState {
 /// The algorithm.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
-    params: Params,
+    params: Arc<Params>,
     state: BbrState,
     cwnd: u64,
     prior_cwnd: u64,
@@ -141,9 +142,9 @@ impl BuildAlgorithm for Bbr3 {
     fn check(params: &Params) -> Result<(), String> {
         params.check()
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let mut bbr = Bbr3 {
-            params: params.clone(),
+            params: Arc::clone(params),
             state: BbrState::Startup,
             cwnd: flow.initial_window,
             prior_cwnd: 0,

@@ -19,6 +19,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Bic`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +79,7 @@ pub struct Bic {
     /// Segments acknowledged since the last increment (ns-3).
     acknowledged: u32,
     beta: f64,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for Bic {
@@ -94,7 +95,7 @@ impl BuildAlgorithm for Bic {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let beta = match params.arithmetic {
             Arithmetic::Linux => libm::round(params.beta * 1024.0) / 1024.0,
             Arithmetic::Ns3 => params.beta,
@@ -110,7 +111,7 @@ impl BuildAlgorithm for Bic {
             recovery: flow.state,
             acknowledged: 0,
             beta,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }
@@ -201,7 +202,7 @@ impl Bic {
 
     /// Section 3: returns the number of segments that must be acknowledged per segment of growth.
     fn search_count(&self, w: u64) -> u64 {
-        let Params { max_increment, search, smooth_part, first_count, .. } = self.params;
+        let Params { max_increment, search, smooth_part, first_count, .. } = *self.params;
         let count = if w < self.last_max {
             match (self.last_max - w) / search {
                 far if far > max_increment => w / max_increment, // additive increase
@@ -255,7 +256,7 @@ mod tests {
         Ack { acked: u64::from(segments) * 1000, segments, may_grow: true, ..Ack::default() }
     }
     fn bic(params: &str, segments: u64, last_max: u64) -> Bic {
-        let mut cc = Bic::new(&toml::from_str(params).unwrap(), &flow(segments));
+        let mut cc = Bic::new(&Arc::new(toml::from_str(params).unwrap()), &flow(segments));
         cc.last_max = last_max;
         cc
     }

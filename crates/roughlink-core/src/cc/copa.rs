@@ -56,6 +56,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use window_min::WindowMin;
 
 #[cfg(test)]
@@ -130,7 +131,7 @@ impl Default for Params {
 /// The algorithm.
 #[derive(Clone, Debug)]
 pub struct Copa {
-    params: Params,
+    params: Arc<Params>,
     /// Congestion window, bytes.
     cwnd: f64,
     slow_start: bool,
@@ -207,10 +208,10 @@ impl BuildAlgorithm for Copa {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let inverse_delta = 1.0 / params.delta;
         Copa {
-            params: params.clone(),
+            params: Arc::clone(params),
             cwnd: flow.initial_window as f64,
             slow_start: true,
             inverse_delta,

@@ -28,6 +28,7 @@ mod real;
 
 use counted::Counted;
 use real::Real;
+use std::sync::Arc;
 
 /// Parameters of [`Cubic`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -125,7 +126,7 @@ pub struct Cubic {
     hystart: HyStart,
     curve: CubicCurve,
     phase: &'static str,
-    params: Params,
+    params: Arc<Params>,
 }
 
 #[derive(Clone, Debug)]
@@ -149,7 +150,7 @@ impl BuildAlgorithm for Cubic {
             p.hystart_params().check()
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Cubic {
             window: Window::new(flow),
             hystart: HyStart::new(params.hystart_params(), flow),
@@ -158,7 +159,7 @@ impl BuildAlgorithm for Cubic {
                 _ => CubicCurve::Counted(Counted::new(params)),
             },
             phase: CONCAVE,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }
@@ -396,7 +397,7 @@ mod tests {
         let mut f = flow(20);
         f.outstanding = 20_000;
         let p = params("rfc");
-        let mut cc = Cubic::new(&p, &f);
+        let mut cc = Cubic::new(&Arc::new(p.clone()), &f);
         cc.on_congestion(&f, Congestion::Loss);
         let mut real = |acked| {
             cc.on_ack(&f, &ack(acked));
@@ -502,7 +503,7 @@ mod tests {
     #[test]
     fn idle_time_does_not_move_the_curve() {
         let mut f = flow(1000);
-        let mut cc = Cubic::new(&params("linux"), &f);
+        let mut cc = Cubic::new(&Arc::new(params("linux")), &f);
         let sent = |tx_start| Sent { seq: 0, len: 1000, retransmission: false, tx_start };
         cc.on_congestion(&f, Congestion::Loss);
         cc.on_ack(&f, &ack(1));
@@ -543,7 +544,7 @@ mod tests {
     fn undo_restores_the_curve() {
         let mut f = flow(1000);
         f.outstanding = 1_000_000;
-        let mut cc = Cubic::new(&params("rfc"), &f);
+        let mut cc = Cubic::new(&Arc::new(params("rfc")), &f);
         cc.on_congestion(&f, Congestion::Loss);
         run(&mut cc, &mut f, 3.0);
         let before = cc.clone();

@@ -16,6 +16,7 @@ use super::window::{AdditiveCounter, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Dctcp`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -52,7 +53,7 @@ const ONE: f64 = 1024.0;
 pub struct Dctcp {
     window: Window,
     counter: AdditiveCounter,
-    params: Params,
+    params: Arc<Params>,
     /// Estimated share of marked bytes, in [0, 1].
     alpha: f64,
     /// Bytes delivered in this window of data, and how many of them were reported with ECE.
@@ -90,12 +91,12 @@ impl BuildAlgorithm for Dctcp {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Dctcp {
             window: Window::new(flow),
             counter: AdditiveCounter::default(),
             alpha: params.initial_alpha,
-            params: params.clone(),
+            params: Arc::clone(params),
             delivered: 0,
             marked: 0,
             round_end: 0,
@@ -181,7 +182,7 @@ mod tests {
     fn alpha_follows_the_share_of_marked_bytes() {
         let rounds = [100, 30, 30, 0, 7, 55, 0, 0, 1];
         for fixed_point in [false, true] {
-            let (mut f, mut cc) = (flow(), Dctcp::new(&Params { fixed_point, ..Params::default() }, &flow()));
+            let (mut f, mut cc) = (flow(), Dctcp::new(&Arc::new(Params { fixed_point, ..Params::default() }), &flow()));
             acknowledge(&mut cc, &mut f, 1, 0); // ends the round of the handshake
             let (mut real, mut units) = (15.0 / 16.0, 1024 - 64);
             for marked in rounds {
@@ -197,7 +198,7 @@ mod tests {
     /// In fixed point, a decrease that would round to zero removes all of alpha, so alpha reaches zero.
     #[test]
     fn alpha_reaches_zero_without_marks() {
-        let (mut f, mut cc) = (flow(), Dctcp::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Dctcp::new(&Arc::new(Params::default()), &flow()));
         acknowledge(&mut cc, &mut f, 20_001, 0);
         assert_eq!(cc.alpha, 0.0);
     }
@@ -207,7 +208,7 @@ mod tests {
     fn a_loss_after_a_mark_halves_the_window() {
         for (halve_on_loss, ssthresh) in [(true, 40), (false, 75)] {
             let (mut f, params) = (flow(), Params { initial_alpha: 0.5, halve_on_loss, ..Params::default() });
-            let mut cc = Dctcp::new(&params, &f);
+            let mut cc = Dctcp::new(&Arc::new(params.clone()), &f);
             cc.on_congestion(&f, Congestion::Ecn);
             f.recovery_window = Some(80 * MSS); // PRR is on its way to 75
             cc.on_loss_after_mark(&f);
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn mark_reduces_by_half_of_alpha_and_loss_by_half() {
         let ssthresh = |keys: &Params, cause| {
-            let mut cc = Dctcp::new(&Params { initial_alpha: 0.5, ..keys.clone() }, &flow());
+            let mut cc = Dctcp::new(&Arc::new(Params { initial_alpha: 0.5, ..keys.clone() }), &flow());
             cc.on_congestion(&flow(), cause);
             (cc.window.cwnd / MSS, cc.window.ssthresh / MSS)
         };

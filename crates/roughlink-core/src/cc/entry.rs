@@ -20,7 +20,7 @@ pub trait BuildAlgorithm: CongestionControl + Sized + 'static {
         Ok(())
     }
     /// Creates the algorithm at the start of a connection. `flow.mss`, `initial_window` and `initial_ssthresh` are set.
-    fn new(params: &Self::Params, flow: &Flow) -> Self;
+    fn new(params: &Arc<Self::Params>, flow: &Flow) -> Self;
 }
 
 /// An entry of the registry.
@@ -183,6 +183,7 @@ pub enum AlgorithmError {
 fn make<A: BuildAlgorithm>(params: toml::Table) -> Result<Factory, String> {
     let params: A::Params = params.try_into().map_err(|e: toml::de::Error| plain_message(&e))?;
     A::check(&params)?;
+    let params = Arc::new(params);
     Ok(Arc::new(move |flow| Box::new(A::new(&params, flow))))
 }
 

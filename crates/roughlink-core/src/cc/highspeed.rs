@@ -16,6 +16,7 @@ use super::window::{Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`HighSpeed`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -80,7 +81,7 @@ impl BuildAlgorithm for HighSpeed {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         HighSpeed {
             window: Window::new(flow),
             table: ResponseTable::new(params),

@@ -18,6 +18,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Htcp`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +72,7 @@ pub struct Htcp {
     recovery: CongestionState,
     /// True after the first segment was sent; Linux starts Delta at this time.
     started: bool,
-    params: Params,
+    params: Arc<Params>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,12 +92,12 @@ impl BuildAlgorithm for Htcp {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let state = match params.arithmetic {
             Arithmetic::Linux => CongestionRound::Linux(LinuxHtcp::new(params)),
             Arithmetic::Ns3 => CongestionRound::Ns3(Ns3::default()),
         };
-        Htcp { window: Window::new(flow), state, recovery: flow.state, started: false, params: params.clone() }
+        Htcp { window: Window::new(flow), state, recovery: flow.state, started: false, params: Arc::clone(params) }
     }
 }
 
@@ -481,7 +482,7 @@ mod tests {
     #[test]
     fn clock_starts_when_the_episode_ends_and_undo_restores_it() {
         let mut f = flow(100);
-        let mut cc = Htcp::new(&Params::default(), &f);
+        let mut cc = Htcp::new(&Arc::new(Params::default()), &f);
         let last_event = |cc: &Htcp| match &cc.state {
             CongestionRound::Linux(s) => s.last_event,
             CongestionRound::Ns3(_) => unreachable!(),

@@ -20,6 +20,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Hybla`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +63,7 @@ pub struct Hybla {
     unrewarded: u64,
     rho: f64,
     credit: f64,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for Hybla {
@@ -76,7 +77,7 @@ impl BuildAlgorithm for Hybla {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let mut cc = Hybla {
             window: Window::new(flow),
             reno: AdditiveCounter::default(),
@@ -88,7 +89,7 @@ impl BuildAlgorithm for Hybla {
             unrewarded: 0,
             rho: 1.0,
             credit: 0.0,
-            params: params.clone(),
+            params: Arc::clone(params),
         };
         cc.start(flow);
         cc
@@ -310,7 +311,7 @@ mod tests {
         for (eighth, want) in [128, 139, 152, 165, 181, 197, 215, 234].into_iter().enumerate() {
             let mut f = flow(25);
             f.srtt = Time::from_micros(25_000 + 3_125 * eighth as u64);
-            let cc = Hybla::new(&Params::default(), &f);
+            let cc = Hybla::new(&Arc::new(Params::default()), &f);
             assert_eq!((cc.eighths, cc.slow_start + 128), (8 + eighth as u64, 2 * want));
         }
     }
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn rho_follows_the_smallest_smoothed_rtt() {
         let f = flow(100);
-        let mut cc = Hybla::new(&Params::default(), &f);
+        let mut cc = Hybla::new(&Arc::new(Params::default()), &f);
         cc.on_ack(&flow(300), &ack(1));
         assert_eq!(cc.eighths, 32);
         cc.on_ack(&flow(50), &ack(1));
@@ -345,13 +346,13 @@ mod tests {
     #[test]
     fn ns3_keeps_rho_at_one_unless_the_minimum_is_met() {
         let params = build_params();
-        let mut cc = Hybla::new(&params, &flow(500));
+        let mut cc = Hybla::new(&Arc::new(params.clone()), &flow(500));
         cc.on_ack(&flow(501), &ack(1));
         assert_eq!((cc.rho, cc.window.cwnd), (1.0, 11_000));
         cc.on_ack(&flow(499), &ack(1));
         assert_eq!(cc.rho, 9.98);
         // An instance created before the handshake reads the RTT when the first segment leaves.
-        let mut cc = Hybla::new(&params, &flow(0));
+        let mut cc = Hybla::new(&Arc::new(params.clone()), &flow(0));
         cc.on_sent(&flow(500), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
         cc.on_ack(&flow(501), &ack(1));
         assert_eq!(cc.rho, 1.0);

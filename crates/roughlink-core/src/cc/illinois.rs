@@ -14,6 +14,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Illinois`]. Delays `d1`, `d2`, `d3` are parts of the largest queueing delay seen.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -134,7 +135,7 @@ pub const NS3: &str = "win_thresh = 0\nrtt_limit_ms = 0.0\nwhole_milliseconds = 
 #[derive(Clone, Debug)]
 pub struct Illinois {
     window: Window,
-    params: Params,
+    params: Arc<Params>,
     rtt_limit: Time,
     alpha: f64,
     beta: f64,
@@ -167,10 +168,10 @@ impl BuildAlgorithm for Illinois {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Illinois {
             window: Window::with_slow_start_limit(flow, params.slow_start_limit),
-            params: params.clone(),
+            params: Arc::clone(params),
             rtt_limit: if params.rtt_limit_ms > 0.0 {
                 Time::from_secs_f64(params.rtt_limit_ms / 1e3)
             } else {
@@ -404,7 +405,7 @@ mod tests {
 
     #[test]
     fn full_growth_returns_after_five_rounds_of_low_delay() {
-        let (mut f, mut cc) = (flow(), Illinois::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Illinois::new(&Arc::new(Params::default()), &flow()));
         round(&mut cc, &mut f, 10, 100);
         assert!(close(cc.alpha, 10.0));
         round(&mut cc, &mut f, 10, 200);
@@ -422,7 +423,7 @@ mod tests {
 
     #[test]
     fn window_grows_ten_segments_per_round_at_low_delay() {
-        let (mut f, mut cc) = (flow(), Illinois::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Illinois::new(&Arc::new(Params::default()), &flow()));
         round(&mut cc, &mut f, 1, 100);
         round(&mut cc, &mut f, 39, 100);
         // As in Linux, each increase discards the remaining credit, so the window grows by 8 segments instead of 10.
@@ -435,12 +436,12 @@ mod tests {
     #[test]
     fn small_windows_and_timeouts_use_base_values() {
         let small = Flow { initial_window: 14 * MSS, ..flow() };
-        let (mut f, mut cc) = (small.clone(), Illinois::new(&Params::default(), &small));
+        let (mut f, mut cc) = (small.clone(), Illinois::new(&Arc::new(Params::default()), &small));
         for _ in 0..3 {
             round(&mut cc, &mut f, 2, 100);
         }
         assert!(close(cc.alpha, 1.0) && close(cc.beta, 0.5));
-        let (mut f, mut cc) = (flow(), Illinois::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Illinois::new(&Arc::new(Params::default()), &flow()));
         round(&mut cc, &mut f, 5, 100);
         round(&mut cc, &mut f, 5, 100);
         assert!(close(cc.beta, 0.125));
@@ -454,7 +455,7 @@ mod tests {
         let ns3: Params = super::super::algorithm("illinois").unwrap().parameters("ns3").try_into().unwrap();
         // The threshold is always exceeded, so alpha and beta adapt even at a window of two segments.
         let small = Flow { initial_window: 2 * MSS, initial_ssthresh: 2 * MSS, ..flow() };
-        let (mut f, mut cc) = (small.clone(), Illinois::new(&ns3, &small));
+        let (mut f, mut cc) = (small.clone(), Illinois::new(&Arc::new(ns3.clone()), &small));
         round(&mut cc, &mut f, 2, 100);
         round(&mut cc, &mut f, 2, 100);
         assert!(close(cc.alpha, 10.0) && close(cc.beta, 0.125));

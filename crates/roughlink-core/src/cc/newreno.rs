@@ -15,6 +15,7 @@ use super::window::{AdditiveCounter, Halve, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, OptionalEvents, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`NewReno`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +72,7 @@ pub const NS3_RENO: &str = "ns3_linux_reno = true";
 pub struct NewReno {
     window: Window,
     counter: AdditiveCounter,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for NewReno {
@@ -79,11 +80,11 @@ impl BuildAlgorithm for NewReno {
     fn check(p: &Params) -> Result<(), String> {
         if p.min_ssthresh == 0 { Err("`min_ssthresh` must be at least 1 segment".into()) } else { Ok(()) }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         NewReno {
             window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }

@@ -33,6 +33,7 @@ pub use params::Params;
 use round::Rounds;
 use std::cmp::Reverse;
 use std::mem::take;
+use std::sync::Arc;
 use train::Train;
 use window::SlidingMin;
 
@@ -57,7 +58,7 @@ enum Phase {
 /// The algorithm.
 #[derive(Clone, Debug)]
 pub struct Rough {
-    params: Params,
+    params: Arc<Params>,
     phase: Phase,
     /// Round in which the phase began.
     since: u64,
@@ -103,9 +104,9 @@ impl BuildAlgorithm for Rough {
     fn check(params: &Params) -> Result<(), String> {
         params.check()
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Rough {
-            params: params.clone(),
+            params: Arc::clone(params),
             phase: Phase::Startup,
             since: 0,
             cwnd: flow.initial_window,

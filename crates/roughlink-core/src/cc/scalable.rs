@@ -11,6 +11,7 @@ use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Scalable`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +41,7 @@ pub struct Scalable {
     counter: AdditiveCounter,
     count: u64,
     per_increment: u64,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for Scalable {
@@ -54,13 +55,13 @@ impl BuildAlgorithm for Scalable {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Scalable {
             window: Window::new(flow),
             counter: AdditiveCounter::default(),
             count: 0,
             per_increment: segments_per_increment(params.a),
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`SctpAlgorithm`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +37,7 @@ pub struct SctpAlgorithm {
     ssthresh: u64,
     partial_bytes_acked: u64,
     last_sent: Time,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for SctpAlgorithm {
@@ -47,13 +48,13 @@ impl BuildAlgorithm for SctpAlgorithm {
         }
         Ok(())
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         SctpAlgorithm {
             cwnd: flow.initial_window,
             ssthresh: flow.initial_ssthresh,
             partial_bytes_acked: 0,
             last_sent: flow.now,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::window::{AdditiveCounter, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Vegas`]. Thresholds are segments of backlog.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +79,7 @@ pub const PER_ACK: &str = "abc = false";
 pub struct Vegas {
     window: Window,
     counter: AdditiveCounter,
-    params: Params,
+    params: Arc<Params>,
     /// Samples; `rtt` and `count` cover this round.
     samples: Samples,
     round_end: u64,
@@ -89,11 +90,11 @@ impl BuildAlgorithm for Vegas {
     fn check(p: &Params) -> Result<(), String> {
         if p.alpha > p.beta { Err("`alpha` must not exceed `beta`".into()) } else { Ok(()) }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Vegas {
             window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
-            params: params.clone(),
+            params: Arc::clone(params),
             samples: Samples::default(),
             round_end: flow.snd_nxt,
         }
@@ -193,7 +194,7 @@ impl Vegas {
 
     /// Decides at the end of a round (section 3.2, and 3.3 for slow start).
     fn adjust(&mut self, mss: u32, segments: u32) {
-        let Params { alpha, beta, gamma, .. } = self.params;
+        let Params { alpha, beta, gamma, .. } = *self.params;
         let mss_bytes = u64::from(mss);
         let w = self.window.segments(mss);
         let (target, backlog) = self.backlog(w);

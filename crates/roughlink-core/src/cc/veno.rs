@@ -15,6 +15,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Se
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Veno`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +67,7 @@ pub const NS3: &str =
 pub struct Veno {
     window: Window,
     counter: AdditiveCounter,
-    params: Params,
+    params: Arc<Params>,
     /// Samples; `rtt` is the smallest since the last increase.
     samples: Samples,
     /// N in parts of a segment.
@@ -86,11 +87,11 @@ impl BuildAlgorithm for Veno {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Veno {
             window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
-            params: params.clone(),
+            params: Arc::clone(params),
             samples: Samples::default(),
             backlog: 0,
             increase: true,

@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 mod trains;
+use std::sync::Arc;
 use trains::{AckReport, Advance, TrainMeasurement, Trains};
 
 /// Parameters of [`Wave`].
@@ -132,7 +133,7 @@ pub const FR_TCP: &str = "recovery = \"rack\"\nsack = true\ndsack = true\ntlp = 
 /// The algorithm.
 #[derive(Clone, Debug)]
 pub struct Wave {
-    params: Params,
+    params: Arc<Params>,
     /// BURST, bytes.
     burst: u64,
     /// TxTime.
@@ -184,7 +185,7 @@ impl BuildAlgorithm for Wave {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         let burst = u64::from(params.burst0) * u64::from(flow.mss);
         Wave {
             burst,
@@ -204,7 +205,7 @@ impl BuildAlgorithm for Wave {
             avg_rtt: None,
             skip: 0,
             phase: START,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, CongestionState,
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Westwood`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -126,7 +127,7 @@ pub const PER_ACK: &str = "abc = false";
 pub struct Westwood {
     window: Window,
     counter: AdditiveCounter,
-    params: Params,
+    params: Arc<Params>,
     /// Bytes delivered in the current sample, and its start.
     delivered: u64,
     since: Time,
@@ -163,11 +164,11 @@ impl BuildAlgorithm for Westwood {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Westwood {
             window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
-            params: params.clone(),
+            params: Arc::clone(params),
             delivered: 0,
             since: flow.now,
             timer: Time::ZERO,
@@ -412,7 +413,7 @@ mod tests {
         for (name, stack) in
             [("westwood", "linux"), ("westwood", "ns3"), ("westwood", "rfc"), ("westwood-classic", "linux")]
         {
-            let (mut f, mut cc) = (flow(), Westwood::new(&params(name, stack), &flow()));
+            let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(params(name, stack)), &flow()));
             steady(&mut cc, &mut f, 5000);
             // 2 Mbit/s x 100 ms = 25 segments.
             let w = cc.capacity(&f) as f64 / MSS as f64;
@@ -422,7 +423,7 @@ mod tests {
 
     #[test]
     fn linux_sets_the_window_when_recovery_ends() {
-        let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(Params::default()), &flow()));
         steady(&mut cc, &mut f, 1000);
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!((cc.trace().cwnd, cc.trace().ssthresh), (20 * MSS, 20 * MSS));
@@ -443,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_loss_never_raises_the_window_of_the_papers() {
-        let (mut f, mut cc) = (flow(), Westwood::new(&params("westwood", "ns2"), &flow()));
+        let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(params("westwood", "ns2")), &flow()));
         steady(&mut cc, &mut f, 5000);
         cc.on_congestion(&f, Congestion::Timeout);
         cc.on_congestion(&f, Congestion::Loss);
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn timeout_resets_the_smallest_rtt() {
-        let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(Params::default()), &flow()));
         steady(&mut cc, &mut f, 100);
         for _ in 0..2 {
             cc.on_ack(&f, &Ack { rtt: Some(Time::from_millis(300)), ..ack(1) });
@@ -468,7 +469,7 @@ mod tests {
     #[test]
     fn bandwidth_filters_match_their_definitions() {
         let sample = |p: &Params, n: u32| {
-            let (mut f, mut cc) = (flow(), Westwood::new(p, &flow()));
+            let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(p.clone()), &flow()));
             cc.rtt = Time::from_millis(10);
             let mut seen = vec![];
             for i in 0..n {
@@ -488,7 +489,7 @@ mod tests {
 
     #[test]
     fn acked_count_matches_the_papers() {
-        let (f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        let (f, mut cc) = (flow(), Westwood::new(&Arc::new(Params::default()), &flow()));
         let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
         assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
         assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
@@ -500,7 +501,7 @@ mod tests {
     #[test]
     fn linux_samples_last_an_rtt_and_at_least_50_ms() {
         for (rtt, least) in [(100, 100), (10, 50)] {
-            let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+            let (mut f, mut cc) = (flow(), Westwood::new(&Arc::new(Params::default()), &flow()));
             let a = Ack { rtt: Some(Time::from_millis(rtt)), ..ack(1) };
             cc.on_ack(&f, &a);
             f.now = Time::from_millis(least);

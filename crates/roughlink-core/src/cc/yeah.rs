@@ -20,6 +20,7 @@ use super::window::{AdditiveCounter, Arithmetic, Window};
 use super::{Ack, AlgorithmTrace, Congestion, CongestionControl, Flow, Permit, Sent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Parameters of [`Yeah`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +88,7 @@ pub struct Yeah {
     fast_rounds: u64,
     /// Estimated window of a competing Reno flow, segments.
     reno_window: u64,
-    params: Params,
+    params: Arc<Params>,
 }
 
 impl BuildAlgorithm for Yeah {
@@ -103,7 +104,7 @@ impl BuildAlgorithm for Yeah {
             Ok(())
         }
     }
-    fn new(params: &Params, flow: &Flow) -> Self {
+    fn new(params: &Arc<Params>, flow: &Flow) -> Self {
         Yeah {
             window: Window::new(flow),
             counter: AdditiveCounter::default(),
@@ -118,7 +119,7 @@ impl BuildAlgorithm for Yeah {
             slow_rounds: 0,
             fast_rounds: 0,
             reno_window: 2,
-            params: params.clone(),
+            params: Arc::clone(params),
         }
     }
 }
@@ -297,7 +298,7 @@ mod tests {
                 in_flight: segments * 1000,
                 ..Flow::default()
             };
-            YeahBench { cc: Yeah::new(&toml::from_str(params).unwrap(), &flow), flow }
+            YeahBench { cc: Yeah::new(&Arc::new(toml::from_str(params).unwrap()), &flow), flow }
         }
         fn ack(&mut self, rtt_ms: u64) {
             self.flow.snd_una += 1000;

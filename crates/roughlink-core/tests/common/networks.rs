@@ -174,7 +174,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
             } else {
                 let factory = algorithm.default_factory(tcp.stack.name());
                 let cc = CongestionSpec { name: algorithm.name.into(), params: toml::Table::new(), factory };
-                (FlowTransport::Tcp(Arc::new(tcp), cc), Traffic::Bulk { bytes: Some(bytes) })
+                (FlowTransport::Tcp(Arc::new(tcp), Arc::new(cc)), Traffic::Bulk { bytes: Some(bytes) })
             };
             FlowSpec {
                 name: format!("flow {index}"),

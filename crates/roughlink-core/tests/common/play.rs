@@ -54,7 +54,7 @@ fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
     let (mut s, _) = roughlink_scenario::parse(&file.to_string(), "script", &[], &|_| Err("no files".into()))
         .map_err(|e| format!("header: {e}"))?;
     let FlowTransport::Tcp(tcp, cc) = s.flows.remove(0).transport else { panic!("a transfer uses TCP") };
-    Ok((tcp, cc.factory))
+    Ok((tcp, Arc::clone(&cc.factory)))
 }
 
 struct Player {

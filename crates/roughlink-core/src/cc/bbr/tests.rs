@@ -13,7 +13,7 @@ fn flow() -> Flow {
 fn bbr(params: &str) -> Bbr {
     let mut all = toml::Table::try_from(Params::default()).unwrap();
     all.extend(params.parse::<toml::Table>().unwrap());
-    Bbr::new(&all.try_into().unwrap(), &flow())
+    Bbr::new(&Arc::new(all.try_into().unwrap()), &flow())
 }
 
 /// Linux `bbr_packets_in_net_at_edt`: whole segments are delivered, and a departing burst counts at a gain above 1.
@@ -323,7 +323,7 @@ fn bbr_probes_the_rtt_every_ten_seconds() {
 fn equal_rtt_renews_the_minimum_only_in_ns3() {
     for (stack, expected) in [("linux", 5), ("ns3", 0)] {
         let table = super::super::algorithm("bbr").unwrap().parameters(stack);
-        let mut b = Bbr::new(&table.try_into().unwrap(), &flow());
+        let mut b = Bbr::new(&Arc::new(table.try_into().unwrap()), &flow());
         let mut f = Flow { srtt: DELAY, in_flight: 2 * MSS, ..flow() };
         let (mut entries, mut before) = (0, b.mode);
         while f.now < Time::from_secs(60) {
@@ -489,7 +489,7 @@ fn quantum_matches_linux() {
 #[test]
 fn ns3_fills_the_pipe_too() {
     let table = super::super::algorithm("bbr").unwrap().parameters("ns3");
-    let mut p = Path::new(Bbr::new(&table.try_into().unwrap(), &flow()), TEN, DELAY);
+    let mut p = Path::new(Bbr::new(&Arc::new(table.try_into().unwrap()), &flow()), TEN, DELAY);
     p.lose_each = 200;
     p.run(Time::from_secs(2));
     let goodput = p.run(Time::from_secs(20));

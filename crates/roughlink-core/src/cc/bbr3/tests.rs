@@ -126,11 +126,11 @@ impl PathBench {
     fn connect(rate: Rate, rtt: Time) -> PathBench {
         let mut cfg = TcpConfig::preset(Stack::Linux);
         cfg.delayed_ack = 1;
-        let idle = Bbr3::new(&Params::default(), &Flow::new(MSS as u32, 10 * MSS));
+        let idle = Bbr3::new(&Arc::new(Params::default()), &Flow::new(MSS as u32, 10 * MSS));
         let cc = InspectedAlgorithm(Arc::new(Mutex::new((idle, Vec::new()))));
         let shared = cc.clone();
         let factory: crate::cc::Factory = Arc::new(move |flow: &Flow| {
-            shared.state().0 = Bbr3::new(&Params::default(), flow);
+            shared.state().0 = Bbr3::new(&Arc::new(Params::default()), flow);
             Box::new(shared.clone())
         });
         let sender = TcpEndpoint::new(FlowId::new(0, false), Arc::new(cfg.clone()), factory, 77);

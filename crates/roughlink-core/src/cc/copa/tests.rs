@@ -19,7 +19,7 @@ impl PathModel {
         (flow.now, flow.cwnd_limited) = (Time::from_secs(1), true);
         let params: Params = toml::from_str(params).unwrap();
         Copa::check(&params).unwrap();
-        PathModel { cc: Copa::new(&params, &flow), flow, sent: VecDeque::new() }
+        PathModel { cc: Copa::new(&Arc::new(params.clone()), &flow), flow, sent: VecDeque::new() }
     }
 
     /// Creates a path after slow start, with a window of 20 packets and an RTT of 100 ms.

@@ -17,7 +17,7 @@ impl Sender {
     fn new(params: &str) -> Self {
         let mut flow = Flow::new(MSS as u32, 10 * MSS);
         flow.now = MS(1000);
-        let rough = Rough::new(&toml::from_str(params).unwrap(), &flow);
+        let rough = Rough::new(&Arc::new(toml::from_str(params).unwrap()), &flow);
         Sender { flow, rough, in_flight: None, ecn_echo: false }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 
 fn with_stack(stack: &str) -> Bbr {
     let table = super::super::super::algorithm("bbr").unwrap().parameters(stack);
-    Bbr::new(&table.try_into().unwrap(), &flow())
+    Bbr::new(&Arc::new(table.try_into().unwrap()), &flow())
 }
 
 fn first_segment(b: &mut Bbr, flow: &Flow) {

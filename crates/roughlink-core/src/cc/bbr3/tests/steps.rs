@@ -9,7 +9,7 @@ fn at(state: BbrState) -> (Bbr3, Flow) {
     let mut flow = Flow::new(MSS as u32, 10 * MSS);
     (flow.srtt, flow.sack, flow.delivered, flow.now) = (RTT, true, 1_000_000, Time::from_secs(1));
     flow.in_flight = 35 * MSS;
-    let mut bbr = Bbr3::new(&Params::default(), &flow);
+    let mut bbr = Bbr3::new(&Arc::new(Params::default()), &flow);
     bbr.max_bw_filter.update(1, 0, TEN.bytes_per_sec());
     bbr.bw = TEN.bytes_per_sec();
     (bbr.cwnd, bbr.state, bbr.full_bw_reached) = (70 * MSS, state, state != BbrState::Startup);
@@ -45,7 +45,7 @@ fn lost(tx_in_flight: u64, lost: u64) -> LostSegment {
 #[test]
 fn first_rate_is_the_startup_gain_times_the_window_per_rtt() {
     let flow = Flow::new(MSS as u32, 10 * MSS);
-    let bbr = Bbr3::new(&Params::default(), &flow);
+    let bbr = Bbr3::new(&Arc::new(Params::default()), &flow);
     let rate = |permit| match permit {
         Permit::Send { rate, .. } => rate.unwrap().0 / 1000,
         Permit::Hold => 0,
