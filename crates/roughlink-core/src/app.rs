@@ -34,7 +34,7 @@ pub enum Traffic {
     /// A voice call both ways.
     Voip {
         /// Codec, jitter buffer and rating.
-        config: voip::VoipConfig,
+        config: Box<voip::VoipConfig>,
         /// End of the call; `None` = with the scenario.
         stop: Option<Time>,
     },

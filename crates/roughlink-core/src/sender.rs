@@ -62,7 +62,7 @@ pub struct SenderCore {
     pub(crate) pacing_credit: Time,
     pub(crate) held: bool,
     /// Set from the end of a `Hold` until the data outstanding at that time is acknowledged.
-    pub(crate) released: Option<Release>,
+    pub(crate) released: Option<Box<Release>>,
     pub(crate) gave_up: bool,
     pub(crate) stats: SenderStats,
 }
@@ -273,7 +273,7 @@ impl SenderCore {
             self.rto_at = due;
         }
         self.flow.state = CongestionState::Loss;
-        self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
+        self.released = Some(Box::new(Release { at: now, until, answer_timeout, young: due.is_some() }));
         due.is_none()
     }
     /// Handles expiry of the timer. Returns true if [`SenderCore::release`] set it; then only the head is resent.
@@ -284,7 +284,7 @@ impl SenderCore {
     /// the offset that left before the time is lost, because its answer is overdue.
     #[cold]
     pub(crate) fn overdue(&mut self, now: Time, una: u64) -> Option<(u64, Time)> {
-        let r = self.released?;
+        let r = self.released.as_ref()?;
         if una >= r.until {
             self.released = None;
             return None;

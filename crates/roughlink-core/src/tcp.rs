@@ -72,16 +72,18 @@ pub enum ConnectionState {
     TimeWait,
 }
 
-/// The peer's window, bytes.
-#[derive(Clone, Copy)]
+/// The peer's window, bytes: less than 2^30 (RFC 7323 section 2.3).
+#[derive(Clone, Copy, Default)]
 struct PeerWindow {
-    now: u64,
-    largest: u64,
+    now: u32,
+    largest: u32,
 }
 
 impl PeerWindow {
-    fn with(self, window: u64) -> Self {
-        PeerWindow { now: window, largest: self.largest.max(window) }
+    #[inline(always)]
+    fn set(&mut self, window: u64) {
+        self.now = window as u32;
+        self.largest = self.largest.max(self.now);
     }
 }
 
@@ -106,9 +108,8 @@ pub struct TcpEndpoint {
     /// MSS agreed on in the handshake, and the MSS that fits the path; both include options.
     agreed_mss: u32,
     path_mss: u32,
-    /// Limit on challenge ACKs, and their number.
-    challenges: RateLimit,
-    challenged: u64,
+    /// Limit on challenge ACKs and their number, from the first one on.
+    challenges: Option<Box<(RateLimit, u64)>>,
     syn_pending: bool,
     /// Expiry of the retransmission timer of the SYN or SYN-ACK.
     syn_at: Time,
@@ -120,7 +121,7 @@ pub struct TcpEndpoint {
     keepalive: Option<Box<Keepalive>>,
     ident: u16,
     /// Data offered before the end of the handshake.
-    offered: Option<(u64, bool)>,
+    offered: Option<Box<(u64, bool)>>,
 }
 
 impl TcpEndpoint {
@@ -143,8 +144,7 @@ impl TcpEndpoint {
             peer_shift: 0,
             agreed_mss: u32::MAX,
             path_mss: u32::MAX,
-            challenges: RateLimit::default(),
-            challenged: 0,
+            challenges: None,
             syn_pending: false,
             syn_at: Time::MAX,
             ack_first: false,
@@ -187,8 +187,9 @@ impl TcpEndpoint {
     /// Creates the sending half of an end that has sent no data.
     #[cold]
     fn new_sender(&self, window: PeerWindow) -> TcpSender {
-        let mut snd = TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, window.largest, false);
-        snd.set_window(window.now);
+        let mut snd =
+            TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, window.largest.into(), false);
+        snd.set_window(window.now.into());
         snd.ecn.agreed = self.ecn;
         snd
     }
@@ -247,7 +248,7 @@ impl TcpEndpoint {
     }
     /// Offers `bytes` to send as space becomes available (`u64::MAX` = endless), then closes if `close_after` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
-        self.offered = Some((bytes, close_after));
+        self.offered = Some(Box::new((bytes, close_after)));
     }
     /// Closes after the data already written or offered.
     pub fn close(&mut self) {
@@ -266,7 +267,7 @@ impl TcpEndpoint {
     }
     /// Returns the number of challenge ACKs sent (RFC 5961).
     pub(crate) fn challenged(&self) -> u64 {
-        self.challenged
+        self.challenges.as_ref().map_or(0, |challenges| challenges.1)
     }
     /// Returns true if segment `p` acknowledges exactly this end's SYN.
     pub(crate) fn acknowledges_syn(&self, p: &Packet) -> bool {

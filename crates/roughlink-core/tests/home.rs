@@ -144,9 +144,9 @@ fn noise_is_scaled_to_the_error_of_the_largest_packets() {
 fn calls_accept_their_keys() {
     let voip = |keys: &str| {
         let s = parse(&edited("kind = \"voip\"\n", &format!("kind = \"voip\"\n{keys}\n"))).unwrap();
-        match s.flows[1].traffic {
-            Traffic::Voip { config, stop } => (config, stop),
-            ref other => panic!("{other:?}"),
+        match &s.flows[1].traffic {
+            Traffic::Voip { config, stop } => (**config, *stop),
+            other => panic!("{other:?}"),
         }
     };
     assert_eq!(voip(""), (VoipConfig::default(), None));

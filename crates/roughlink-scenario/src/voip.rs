@@ -84,6 +84,6 @@ impl TomlVoip {
         config.emodel = report.read(&self.emodel).unwrap_or(config.emodel);
         let origin = self.payload.as_ref().map_or(place.table.clone(), |p| p.span.clone());
         context.note_fragments((u64::from(config.datagram()) + 28, false), origin, place.path);
-        spec.traffic = Traffic::Voip { config, stop: stop(&self.stop, spec.start, report) };
+        spec.traffic = Traffic::Voip { config: Box::new(config), stop: stop(&self.stop, spec.start, report) };
     }
 }

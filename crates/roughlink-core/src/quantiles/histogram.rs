@@ -23,8 +23,8 @@ pub struct Histogram {
     octaves: [u8; OCTAVES],
     /// Counts of the allocated octaves, each modulo 2^16.
     counts: Vec<u16>,
-    /// Overflows of each count past 2^16, by index into `counts`.
-    carries: BTreeMap<u16, u32>,
+    /// Overflows of each count past 2^16, by index into `counts`; few histograms have any.
+    carries: Option<Box<BTreeMap<u16, u32>>>,
     zeros: u64,
     sum: u128,
     min: u64,
@@ -36,7 +36,7 @@ impl Default for Histogram {
         Histogram {
             octaves: [ABSENT; OCTAVES],
             counts: Vec::new(),
-            carries: BTreeMap::new(),
+            carries: None,
             zeros: 0,
             sum: 0,
             min: u64::MAX,
@@ -75,7 +75,7 @@ impl Histogram {
         let count = &mut self.counts[i];
         *count = count.wrapping_add(1);
         if *count == 0 {
-            *self.carries.entry(i as u16).or_default() += 1;
+            *self.carries.get_or_insert_default().entry(i as u16).or_default() += 1;
         }
     }
 
@@ -102,7 +102,7 @@ impl Histogram {
     }
 
     fn counted(&self, i: usize) -> u64 {
-        let carried = self.carries.get(&(i as u16)).copied().unwrap_or(0);
+        let carried = self.carries.as_ref().and_then(|carries| carries.get(&(i as u16))).copied().unwrap_or(0);
         u64::from(self.counts[i]) + (u64::from(carried) << 16)
     }
 
@@ -194,7 +194,9 @@ mod tests {
     impl Histogram {
         /// Bytes held; the map is estimated by its nodes of eleven entries.
         fn bytes(&self) -> usize {
-            size_of::<Self>() + self.counts.capacity() * 2 + self.carries.len().div_ceil(6) * 11 * 6
+            size_of::<Self>()
+                + self.counts.capacity() * 2
+                + self.carries.as_ref().map_or(0, |carries| carries.len()).div_ceil(6) * 11 * 6
         }
     }
 

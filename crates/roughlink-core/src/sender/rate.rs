@@ -73,13 +73,13 @@ impl Newest {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryRate {
     pub delivered: u64,
     delivered_at: Time,
     first_sent: Time,
     app_limited: u64,
-    kept: Ns3Sample,
+    kept: Option<Box<Ns3Sample>>,
 }
 
 /// Sample as in ns-3, kept from one acknowledgment to the next.
@@ -185,13 +185,13 @@ impl DeliveryRate {
         if bytes > 0 {
             self.count(now, bytes);
         }
-        let k = &mut self.kept;
+        let k = self.kept.get_or_insert_default();
         if let Some(newest) = newest
             && newest.stamp.replaces(&k.stamp)
         {
             let Newest { stamp, sent_at, retransmitted, .. } = *newest;
             let interval = newest.interval(now);
-            *k = Ns3Sample { stamp, sent_at, retransmitted, interval, is_valid: true };
+            **k = Ns3Sample { stamp, sent_at, retransmitted, interval, is_valid: true };
             self.first_sent = sent_at;
         }
         let was_valid = k.is_valid;

@@ -69,7 +69,11 @@ impl TcpEndpoint {
     fn set_peer_window(&mut self, window: u64) {
         match self.snd.get_mut() {
             Some(s) => s.set_window(window),
-            None => self.peer_window = self.peer_window.map(|before| before.with(window)),
+            None => {
+                if let Some(peer_window) = &mut self.peer_window {
+                    peer_window.set(window);
+                }
+            }
         }
     }
 
@@ -109,14 +113,15 @@ impl TcpEndpoint {
             self.establish(now);
             self.ack_first = true;
         } else {
-            self.syn_pending |= self.challenges.admits(now, CHALLENGE_LIMIT);
+            self.syn_pending |= self.challenges.get_or_insert_default().0.admits(now, CHALLENGE_LIMIT);
         }
     }
 
     /// Sends a challenge ACK (RFC 5961), at most ten in five seconds (section 7).
     fn challenge(&mut self, now: Time) {
-        if self.challenges.admits(now, CHALLENGE_LIMIT) {
-            self.challenged += 1;
+        let (limit, challenged) = &mut **self.challenges.get_or_insert_default();
+        if limit.admits(now, CHALLENGE_LIMIT) {
+            *challenged += 1;
             self.rcv.acknowledge_now();
         }
     }
@@ -191,7 +196,7 @@ impl TcpEndpoint {
         } else {
             self.state = ConnectionState::SynReceived;
             self.syn_pending = true;
-            self.peer_window = Some(PeerWindow { now: window, largest: window });
+            self.peer_window = Some(PeerWindow { now: window as u32, largest: window as u32 });
         }
         for event in link.events() {
             self.sender_mut().expect("the handshake has begun").on_link(now, event);
@@ -311,7 +316,8 @@ impl TcpEndpoint {
     #[cold]
     fn has_invalid_ack(&self, p: &Packet) -> bool {
         let (una, ack) = (self.una(), unwrap(self.una(), p.ack, self.iss));
-        let largest = || self.snd.get().map_or_else(|| self.peer_window.map_or(0, |w| w.largest), |s| s.max_window());
+        let unused = || self.peer_window.map_or(0, |window| window.largest.into());
+        let largest = || self.snd.get().map_or_else(unused, |s| s.max_window());
         ack > self.snd_nxt() || (self.rcv.reads_by_hand() && ack + largest() < una)
     }
 

@@ -42,7 +42,7 @@ pub(super) struct TcpReceiver {
     /// Set if outgoing segments carry ECE.
     echo: bool,
     /// With `EcnEcho::Each`: offset and ECE of a delayed acknowledgment that must leave first.
-    earlier: Option<(u64, bool)>,
+    earlier: Option<Box<(u64, bool)>>,
 }
 
 impl TcpReceiver {
@@ -182,7 +182,7 @@ impl TcpReceiver {
     /// Returns true if the next data in order would be taken by [`TcpReceiver::on_next_data`].
     #[inline(always)]
     pub(super) fn expects_data(&self) -> bool {
-        self.ranges.is_empty() && self.fin.is_none() && self.read.is_none()
+        !self.has_gap() && self.fin.is_none() && self.read.is_none()
     }
 
     /// Handles the next `len` bytes: [`TcpReceiver::on_arrival`] and [`TcpReceiver::on_segment`] at once.
@@ -240,7 +240,7 @@ impl TcpReceiver {
         if end == start {
             return;
         }
-        if start == self.nxt && self.ranges.is_empty() {
+        if start == self.nxt && !self.has_gap() {
             self.nxt = end;
             self.on_in_order(now, len, fin);
             return;
@@ -259,8 +259,8 @@ impl TcpReceiver {
                 self.dsack = Some((start, self.nxt));
             }
             self.nxt = self.ranges.take_from(end);
-            if self.space.auto {
-                self.space.fit(self.ranges.held());
+            if self.space.is_tuned() {
+                self.space.fit(self.held());
                 self.tune(now, len);
             }
         } else if self.read.is_some() && self.ranges.len() >= MAX_RANGES {
@@ -270,17 +270,17 @@ impl TcpReceiver {
             if seen && self.send_dsack {
                 self.dsack = Some((start, end));
             }
-            if self.space.auto {
+            if self.space.is_tuned() {
                 // Without SACK, a duplicate ACK must repeat the previous window.
-                if self.sack && !seen && self.space.on_segment(len, self.ranges.held()) {
+                if self.sack && !seen && self.space.on_segment(len, self.held()) {
                     self.delayed.on_window_growth();
                 }
-                self.space.on_gap(self.ranges.held(), self.span());
+                self.space.on_gap(self.held(), self.span());
             }
         }
         // There is a gap, or this segment closed the last one (RFC 5681 section 4.2).
         self.ack_now |= !self.sack
-            || self.ranges.is_empty()
+            || !self.has_gap()
             || self.nxt > self.last_ack_sent + u64::from(self.mss)
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
@@ -299,7 +299,7 @@ impl TcpReceiver {
     /// Fast path: the next segment, without a gap.
     #[inline(always)]
     fn on_in_order(&mut self, now: Time, len: u64, fin: bool) {
-        if self.space.auto {
+        if self.space.is_tuned() {
             self.tune(now, len);
         }
         self.ack_now |= self.delayed.on_in_order(now) || fin;
@@ -307,10 +307,19 @@ impl TcpReceiver {
 
     #[inline(always)]
     fn tune(&mut self, now: Time, len: u64) {
-        if self.space.on_segment(len, self.ranges.held()) {
+        if self.space.on_segment(len, self.held()) {
             self.delayed.on_window_growth();
         }
         self.space.on_read(now, self.nxt, self.span());
+    }
+    #[inline(always)]
+    fn has_gap(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+    /// Returns the bytes received beyond the next one expected.
+    #[inline(always)]
+    fn held(&self) -> u64 {
+        self.ranges.held()
     }
     /// Returns the bytes from the next one expected to the last received, 0 without a gap.
     #[inline]
@@ -333,15 +342,15 @@ impl TcpReceiver {
         if marked == self.echo {
             return false;
         }
-        let waits = self.delayed.due() != Time::MAX && self.ranges.is_empty();
+        let waits = self.delayed.due() != Time::MAX && !self.has_gap();
         if waits {
-            self.earlier = Some((self.nxt, self.echo));
+            self.earlier = Some(Box::new((self.nxt, self.echo)));
         }
         (self.echo, self.ack_now) = (marked, true);
         waits
     }
     pub(super) fn take_earlier(&mut self) -> Option<(u64, bool)> {
-        self.earlier.take()
+        self.earlier.take().map(|earlier| *earlier)
     }
     /// Handles data with CWR: the peer has reduced its window. Linux acknowledges it at once.
     pub(super) fn on_cwr(&mut self, echo: EcnEcho) {
@@ -363,7 +372,7 @@ impl TcpReceiver {
 
     #[inline]
     pub(super) fn has_sacks(&self) -> bool {
-        !self.ranges.is_empty() || self.dsack.is_some()
+        self.has_gap() || self.dsack.is_some()
     }
 
     /// Iterates over the SACK blocks to send: the duplicate, then the most recent ranges.
@@ -397,7 +406,7 @@ impl TcpReceiver {
     /// Returns true if `echo` gives an RTT sample: Linux takes one per timestamp (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(super) fn can_sample_rtt(&mut self, echo: u32) -> bool {
-        self.space.auto && self.space.is_new_echo(echo)
+        self.space.is_tuned() && self.space.is_new_echo(echo)
     }
 }
 

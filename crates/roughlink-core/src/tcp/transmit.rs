@@ -71,7 +71,7 @@ impl TcpEndpoint {
             return TransmittedRun::NONE;
         }
         if self.offered.is_some()
-            && let Some((bytes, close_after)) = self.offered.take()
+            && let Some((bytes, close_after)) = self.offered.take().map(|offered| *offered)
             && let Some(snd) = self.sender_mut()
         {
             snd.offer(bytes, close_after);

@@ -14,9 +14,18 @@ use crate::units::Time;
 pub(super) struct Space {
     /// Window offered beyond the next byte expected.
     pub(super) window: u64,
-    pub(super) auto: bool,
     /// Maximum size of the buffer, bytes of memory.
     largest: u64,
+    /// Smoothed round-trip time at the receiver.
+    rtt: Time,
+    /// Last timestamp from which a round-trip time was taken.
+    last_echo: u32,
+    /// State of an `"auto"` buffer.
+    tuning: Option<Box<Tuning>>,
+}
+
+#[derive(Clone, Debug)]
+struct Tuning {
     /// Upper bound of the window, regardless of free memory (`rcv_ssthresh`).
     threshold: u64,
     /// Payload for which the buffer has room (`window_clamp`), and its maximum.
@@ -26,46 +35,23 @@ pub(super) struct Space {
     measured_at: Time,
     /// Maximum number of bytes received in a round trip (`rcvq_space.space`).
     copied: u64,
-    /// Smoothed round-trip time at the receiver.
-    rtt: Time,
-    /// Last timestamp from which a round-trip time was taken.
-    last_echo: u32,
 }
 
 impl Space {
     pub(super) fn new(cfg: &TcpConfig) -> Self {
-        let fixed = Space {
-            window: 0,
-            auto: false,
-            largest: 0,
-            threshold: 0,
-            capacity: 0,
-            max: 0,
-            measured_from: 1,
-            measured_at: Time::ZERO,
-            copied: 0,
-            rtt: Time::ZERO,
-            last_echo: 0,
-        };
-        match cfg.rcv_buf {
-            Buffer::Bytes(bytes) => Space { window: bytes, largest: bytes, ..fixed },
+        let (window, largest, tuning) = match cfg.rcv_buf {
+            Buffer::Bytes(bytes) => (bytes, bytes, None),
             Buffer::Auto => {
-                let payload = |memory: u64| memory * payload_share(cfg.mss) / 256;
-                // Half the initial buffer, rounded down to whole segments (`tcp_select_initial_window`).
-                let window = INITIAL / 2 - INITIAL / 2 % u64::from(cfg.mss).min(INITIAL / 2);
-                let capacity = payload(INITIAL).max(window);
-                Space {
-                    window,
-                    auto: true,
-                    largest: LARGEST,
-                    threshold: window,
-                    capacity,
-                    max: payload(LARGEST).max(capacity),
-                    copied: window.min(10 * u64::from(cfg.mss)),
-                    ..fixed
-                }
+                let tuning = Tuning::new(cfg.mss);
+                (tuning.threshold, LARGEST, Some(Box::new(tuning)))
             }
-        }
+        };
+        Space { window, largest, rtt: Time::ZERO, last_echo: 0, tuning }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_tuned(&self) -> bool {
+        self.tuning.is_some()
     }
 
     /// Returns the window scale to offer: the smallest that can express the largest buffer.
@@ -80,53 +66,35 @@ impl Space {
     /// Handles a segment of `len` bytes while `held` bytes wait beyond a gap. Returns true if the window grew.
     #[inline(always)]
     pub(super) fn on_segment(&mut self, len: u64, held: u64) -> bool {
-        self.threshold + held < self.capacity && self.grow(len, held)
-    }
-
-    #[inline(never)]
-    fn grow(&mut self, len: u64, held: u64) -> bool {
-        if len < MIN_SEGMENT {
-            return false;
+        let grew = self.tuning.as_mut().is_some_and(|t| t.threshold + held < t.capacity && t.grow(len, held));
+        if grew {
+            self.fit(held);
         }
-        self.threshold += (2 * len).min(self.capacity - held - self.threshold);
-        self.fit(held);
-        true
+        grew
     }
 
     /// Makes room for `held` bytes beyond a gap, the last of them `span` bytes beyond the next byte expected.
     pub(super) fn on_gap(&mut self, held: u64, span: u64) {
-        self.enlarge(2 * self.copied + span);
+        if let Some(tuning) = &mut self.tuning {
+            tuning.enlarge(2 * tuning.copied + span);
+        }
         self.fit(held);
     }
 
     /// Limits the window to the free capacity.
     pub(super) fn fit(&mut self, held: u64) {
-        self.window = self.threshold.min(self.capacity.saturating_sub(held));
-    }
-
-    fn enlarge(&mut self, window: u64) {
-        self.capacity = self.capacity.max(window.min(self.max));
+        if let Some(tuning) = &self.tuning {
+            self.window = tuning.threshold.min(tuning.capacity.saturating_sub(held));
+        }
     }
 
     /// Handles a read up to `nxt`; the last byte beyond a gap is `span` bytes further on. Once per round trip, the
     /// capacity becomes twice the bytes received in it, or more if they grew: the sender's window may have doubled.
     #[inline(always)]
     pub(super) fn on_read(&mut self, now: Time, nxt: u64, span: u64) {
-        if now >= self.measured_at + self.rtt {
-            self.right_size(now, nxt, span);
+        if let Some(tuning) = self.tuning.as_mut().filter(|tuning| now >= tuning.measured_at + self.rtt) {
+            tuning.right_size(now, nxt, span);
         }
-    }
-
-    #[inline(never)]
-    fn right_size(&mut self, now: Time, nxt: u64, span: u64) {
-        let copied = nxt - self.measured_from;
-        if copied > self.copied {
-            let window = 2 * copied;
-            let growth = u128::from(window) * u128::from(copied - self.copied) / u128::from(self.copied.max(1));
-            self.enlarge(window + 2 * growth as u64 + span);
-            self.copied = copied;
-        }
-        (self.measured_from, self.measured_at) = (nxt, now);
     }
 
     /// Adds a round-trip time: a smaller one replaces the estimate, a larger one weighs 1/8 (`tcp_rcv_rtt_update`).
@@ -143,6 +111,48 @@ impl Space {
     #[inline]
     pub(super) fn is_new_echo(&mut self, echo: u32) -> bool {
         std::mem::replace(&mut self.last_echo, echo) != echo
+    }
+}
+
+impl Tuning {
+    fn new(mss: u32) -> Self {
+        let payload = |memory: u64| memory * payload_share(mss) / 256;
+        // Half the initial buffer, rounded down to whole segments (`tcp_select_initial_window`).
+        let window = INITIAL / 2 - INITIAL / 2 % u64::from(mss).min(INITIAL / 2);
+        let capacity = payload(INITIAL).max(window);
+        Tuning {
+            threshold: window,
+            capacity,
+            max: payload(LARGEST).max(capacity),
+            measured_from: 1,
+            measured_at: Time::ZERO,
+            copied: window.min(10 * u64::from(mss)),
+        }
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, len: u64, held: u64) -> bool {
+        let grows = len >= MIN_SEGMENT;
+        if grows {
+            self.threshold += (2 * len).min(self.capacity - held - self.threshold);
+        }
+        grows
+    }
+
+    fn enlarge(&mut self, window: u64) {
+        self.capacity = self.capacity.max(window.min(self.max));
+    }
+
+    #[inline(never)]
+    fn right_size(&mut self, now: Time, nxt: u64, span: u64) {
+        let copied = nxt - self.measured_from;
+        if copied > self.copied {
+            let window = 2 * copied;
+            let growth = u128::from(window) * u128::from(copied - self.copied) / u128::from(self.copied.max(1));
+            self.enlarge(window + 2 * growth as u64 + span);
+            self.copied = copied;
+        }
+        (self.measured_from, self.measured_at) = (nxt, now);
     }
 }
 
@@ -176,6 +186,9 @@ mod tests {
     fn space() -> Space {
         Space::new(&TcpConfig::preset(Stack::Linux))
     }
+    fn tuning(space: &Space) -> &Tuning {
+        space.tuning.as_ref().expect("the buffer is tuned")
+    }
 
     /// Linux 6.18, `ss -tm` at the receiver on a TUN device: `rb24418304`, `rcv_ssthresh:15261440`: 160/256.
     #[test]
@@ -183,7 +196,7 @@ mod tests {
         assert_eq!((payload_share(1460), payload_share(548)), (160, 128));
         assert_eq!(24_418_304 * payload_share(1460) / 256, 15_261_440);
         let s = space();
-        assert_eq!((s.window, s.capacity, s.max, s.shift()), (64_240, 81_920, 3_932_160, 7));
+        assert_eq!((s.window, tuning(&s).capacity, tuning(&s).max, s.shift()), (64_240, 81_920, 3_932_160, 7));
     }
 
     #[test]
@@ -208,13 +221,13 @@ mod tests {
         s.measure_rtt(Time::from_millis(100));
         let at = |ms| Time::from_millis(ms);
         s.on_read(at(200), 1 + 73_000, 0); // five times the first measurement
-        assert_eq!(s.capacity, 146_000 + 2 * 4 * 146_000);
+        assert_eq!(tuning(&s).capacity, 146_000 + 2 * 4 * 146_000);
         s.on_read(at(299), 1 + 400_000, 0);
-        assert_eq!(s.copied, 73_000, "a round trip is not over");
+        assert_eq!(tuning(&s).copied, 73_000, "a round trip is not over");
         s.on_gap(300_000, 1_500_000);
-        assert_eq!(s.capacity, 2 * 73_000 + 1_500_000);
+        assert_eq!(tuning(&s).capacity, 2 * 73_000 + 1_500_000);
         s.on_gap(300_000, 9_000_000);
-        assert_eq!(s.capacity, 3_932_160);
+        assert_eq!(tuning(&s).capacity, 3_932_160);
     }
 
     #[test]
