@@ -90,7 +90,7 @@ pub(super) type Common = BTreeMap<(&'static str, bool, String), SharedTcp>;
 /// Parts of a transport that flows share.
 pub(super) struct SharedTcp {
     config: Arc<TcpConfig>,
-    /// The algorithm of flows without parameters of their own.
+    /// Congestion control of flows that set no parameters.
     congestion: Option<Arc<CongestionSpec>>,
 }
 

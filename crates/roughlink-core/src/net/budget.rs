@@ -1,6 +1,6 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
-//! events only on request. Work is counted in steps: each event of the loop and each packet that a host sends, to bound
-//! a single event that makes a host send without end. Memory is counted for data that grows during a run: packets on
+//! events only on request. Work is counted in steps: each event of the loop, and each packet that a host sends, because
+//! one event may make a host send without end. Memory is counted for data that grows during a run: packets on
 //! links, segments at senders, recorded delays. The sum over N elements needs the state of each, so it is computed only
 //! once per 16 N steps, and at most once per 4096 steps.
 
@@ -102,8 +102,8 @@ impl Budget {
         self.steps > self.next_sum
     }
 
-    /// Checks the limits at `now`. `sum` has the bytes of memory, and the number of elements that were added up. Returns
-    /// true if a limit is exceeded.
+    /// Checks the limits at `now`. `sum` has the bytes of memory, and the number of elements summed. Returns true if a
+    /// limit is exceeded.
     #[cold]
     pub(super) fn check(&mut self, sum: Option<(usize, usize)>, (now, end): (Time, Time)) -> bool {
         let RunLimits { events, bytes: most } = self.limits;

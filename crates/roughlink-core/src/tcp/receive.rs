@@ -305,7 +305,7 @@ impl TcpReceiver {
         self.ack_now |= self.delayed.on_in_order(now) || fin;
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn tune(&mut self, now: Time, len: u64) {
         if self.space.on_segment(len, self.held()) {
             self.delayed.on_window_growth();
