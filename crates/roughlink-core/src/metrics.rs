@@ -205,6 +205,7 @@ pub struct FlowReport {
 }
 
 impl FlowReport {
+    /// Report on a flow whose component has not run.
     fn before_start(spec: &FlowSpec) -> Self {
         let (start, rejected) = (spec.start, spec.tcp().map(|_| 0));
         FlowReport { start, last_delivery: start, rejected, ..Default::default() }
@@ -292,7 +293,7 @@ pub(crate) type GatewayReport = (Stats, Vec<FlowStats>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkReports {
-    /// Boxed, so that a report takes memory only once its flow has freed its own.
+    /// Boxed, so that not all reports are in memory while flows are.
     pub flows: Vec<Option<Box<FlowReport>>>,
     pub links: Vec<[LinkReport; 2]>,
     pub gateways: Vec<Option<GatewayReport>>,
@@ -330,8 +331,8 @@ impl RunResult {
         let NetworkReports { flows, links, gateways, events } = reports;
         let ended = |f: &FlowReport| f.sized && (f.end.is_some() || f.failed.is_some());
         let over = !open && flows.iter().all(|f| f.as_deref().is_some_and(ended));
-        let ends = flows.iter().flatten().map(|f| f.end.unwrap_or(now));
-        let sim = if over { ends.max().unwrap_or(Time::ZERO) } else { now };
+        let end = || flows.iter().flatten().map(|f| f.end.unwrap_or(now)).max();
+        let sim = if over { end().unwrap_or(Time::ZERO) } else { now };
         let result = |(spec, report): (&FlowSpec, &Option<Box<FlowReport>>)| match report {
             Some(report) => FlowResult::new(spec, report),
             None => FlowResult::new(spec, &FlowReport::before_start(spec)),

@@ -398,8 +398,9 @@ impl<O: Observer> Network<O> {
                 if O::ACTIVE {
                     component.report_end(s.duration, &mut self.observer);
                 }
-                self.reports.add(component.finish(s.duration));
-                *part = ComponentSlot::Over;
+                if let ComponentSlot::Running(component) = std::mem::replace(part, ComponentSlot::Over) {
+                    self.reports.add(component.finish(s.duration));
+                }
             }
         }
         self.now = self.now.max(now.min(s.duration));

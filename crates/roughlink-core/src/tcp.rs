@@ -73,7 +73,7 @@ pub enum ConnectionState {
 }
 
 /// The peer's window, bytes: less than 2^30 (RFC 7323 section 2.3).
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct PeerWindow {
     now: u32,
     largest: u32,
@@ -95,9 +95,9 @@ pub struct TcpEndpoint {
     factory: cc::Factory,
     iss: u32,
     irs: u32,
-    /// Empty before the handshake, and at the passive end until it is needed: an end that only receives needs none.
+    /// From the peer's SYN on, either `snd` or `peer_window` is set. The first SYN without ACK sets `peer_window`;
+    /// `snd` is then created when it is needed and replaces it.
     snd: OnceCell<Box<TcpSender>>,
-    /// The peer's window, from the handshake on; read only while `snd` is empty.
     peer_window: Option<PeerWindow>,
     rcv: TcpReceiver,
     /// Agreed options.
@@ -170,28 +170,38 @@ impl TcpEndpoint {
     pub fn state(&self) -> ConnectionState {
         self.state
     }
-    /// Returns the sending half, once the handshake agreed on its parameters.
+    /// Returns the sending half, once the handshake agreed on its parameters. Creates it at an end that has sent no
+    /// data and has not needed it yet.
     #[inline]
     pub fn sender(&self) -> Option<&TcpSender> {
-        if let Some(window) = self.peer_window {
-            self.snd.get_or_init(|| Box::new(self.new_sender(window)));
-        }
+        self.create_sender();
         self.snd.get().map(|s| &**s)
     }
-    /// Returns the sending half ([`TcpEndpoint::sender`]).
     #[inline]
     fn sender_mut(&mut self) -> Option<&mut TcpSender> {
-        self.sender()?;
+        self.create_sender();
         self.snd.get_mut().map(|s| &mut **s)
     }
-    /// Creates the sending half of an end that has sent no data.
+    /// Creates the sending half if the peer's SYN has arrived and it is missing.
+    #[inline]
+    fn create_sender(&self) {
+        if let Some(window) = self.peer_window.filter(|_| self.snd.get().is_none()) {
+            self.snd.get_or_init(|| Box::new(self.new_sender(window)));
+        }
+    }
     #[cold]
     fn new_sender(&self, window: PeerWindow) -> TcpSender {
-        let mut snd =
-            TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, window.largest.into(), false);
-        snd.set_window(window.now.into());
+        let (now, largest) = (window.now.into(), window.largest.into());
+        let mut snd = TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, now, false);
+        // The sender keeps the largest window.
+        snd.set_window(largest);
+        snd.set_window(now);
         snd.ecn.agreed = self.ecn;
         snd
+    }
+    /// Returns the memory of unacknowledged segments, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.snd.get().map_or(0, |s| s.bytes())
     }
     /// Returns SND.UNA; 0 before the handshake.
     #[inline(always)]
@@ -202,6 +212,11 @@ impl TcpEndpoint {
     #[inline(always)]
     fn snd_nxt(&self) -> u64 {
         self.snd.get().map_or(u64::from(self.peer_window.is_some()), |s| s.nxt())
+    }
+    /// Returns the largest window that the peer has offered (MAX.SND.WND of RFC 5961).
+    fn max_window(&self) -> u64 {
+        let unused = || self.peer_window.map_or(0, |window| window.largest.into());
+        self.snd.get().map_or_else(unused, |s| s.max_window())
     }
     /// Returns the RTO and the smoothed RTT (RFC 6298).
     #[inline(always)]
@@ -234,7 +249,9 @@ impl TcpEndpoint {
     #[inline]
     pub fn room(&self) -> u64 {
         match self.state {
-            ConnectionState::Established | ConnectionState::CloseWait => self.sender().map_or(0, |s| s.room()),
+            ConnectionState::Established | ConnectionState::CloseWait => {
+                self.snd.get().map_or_else(|| self.cfg.send_buffer(), |s| s.room())
+            }
             _ => 0,
         }
     }
@@ -307,7 +324,7 @@ impl TcpEndpoint {
     /// Sets the largest MSS, options included, that fits the path to the peer. If segments were lost because they are
     /// larger (`lost`), they leave again at once, without a reduction of the window (RFC 1191 section 6.4).
     pub(crate) fn set_path_mss(&mut self, mss: u32, lost: bool) {
-        self.sender(); // begins with the MSS agreed on
+        self.create_sender(); // the initial window follows the MSS of the handshake
         self.path_mss = mss;
         let mss = self.effective_mss();
         if let Some(s) = self.snd.get_mut() {

@@ -47,7 +47,7 @@ struct ControlState {
     rtt: (Time, u64),
     /// State of the connection after the last event.
     flow: Flow,
-    /// True once the instance at the sending end is known. Both ends of a connection have an instance.
+    /// True once the instance at the sending end is known. Both ends of a connection may have an instance.
     claimed: bool,
 }
 

@@ -19,7 +19,8 @@ pub trait BuildAlgorithm: CongestionControl + Sized + 'static {
     fn check(_params: &Self::Params) -> Result<(), String> {
         Ok(())
     }
-    /// Creates the algorithm at the start of a connection. `flow.mss`, `initial_window` and `initial_ssthresh` are set.
+    /// Creates the algorithm of an end of a connection before that end sends data. `flow.mss`, `initial_window` and
+    /// `initial_ssthresh` are set.
     fn new(params: &Arc<Self::Params>, flow: &Flow) -> Self;
 }
 

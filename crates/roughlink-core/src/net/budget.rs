@@ -1,8 +1,9 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
 //! events only on request. Work is counted in steps: each event of the loop, and each packet that a host sends, because
 //! one event may make a host send without end. Memory is counted for data that grows during a run: packets on
-//! links, segments at senders, recorded delays. The sum over N elements needs the state of each, so it is computed only
-//! once per 16 N steps, and at most once per 4096 steps.
+//! links, segments at senders, recorded delays. The sum over N elements needs the state of each. It is computed once per N to
+//! 16 N steps, less often the further the memory is from its limit. It is computed at most once per 4096 steps; so often
+//! the run also checks its other limits and whether to stop.
 
 use super::RunOptions;
 use crate::units::Time;
@@ -107,10 +108,14 @@ impl Budget {
     #[cold]
     pub(super) fn check(&mut self, sum: Option<(usize, usize)>, (now, end): (Time, Time)) -> bool {
         let RunLimits { events, bytes: most } = self.limits;
-        if let Some((_, elements)) = sum {
-            self.next_sum = self.steps + EVERY.max(16 * elements as u64);
+        if let Some((bytes, elements)) = sum {
+            let least = EVERY.max(elements as u64);
+            let until_limit = most.saturating_sub(bytes as u64) / STEP_BYTES;
+            self.next_sum = self.steps + until_limit.clamp(least, EVERY.max(16 * elements as u64));
         }
-        if self.steps > events {
+        if self.exceeded.is_some() {
+            // The first limit counts.
+        } else if self.steps > events {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
         } else if sum.is_some_and(|(bytes, _)| bytes as u64 > most) {
             self.exceeded = Some(Exceeded::Bytes { most, at: now, duration: end });
@@ -130,5 +135,7 @@ impl Budget {
 
 /// Default limit of packets and records in memory, bytes: four million packets in transit.
 pub const MAX_BYTES: u64 = 256_000_000;
+/// Bytes of memory that one step may add: about those of a datagram of 64 kB in fragments.
+const STEP_BYTES: u64 = 4096;
 /// Steps between two checks.
 const EVERY: u64 = 4096;

@@ -611,9 +611,9 @@ impl Component {
         ComponentReports { flows: own.map(|f| f.numbered_report(now)).collect(), ..self.reports_without_flows(now) }
     }
 
-    /// Ends the component and returns the results until `now`. Each flow is freed after its report, so that reports
-    /// need no further memory.
-    pub(super) fn finish(&mut self, now: Time) -> ComponentReports {
+    /// Returns the results until `now`. Each flow is freed after its report, so that not all flows and all reports are
+    /// in memory at once.
+    pub(super) fn finish(mut self, now: Time) -> ComponentReports {
         let others = self.reports_without_flows(now);
         let own = self.leaves.own_flows();
         ComponentReports { flows: self.flows.drain(..own).map(|f| f.numbered_report(now)).collect(), ..others }

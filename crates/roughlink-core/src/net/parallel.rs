@@ -52,8 +52,9 @@ impl Network {
                     if used.exceeded().is_some() {
                         break;
                     }
-                    finished.push(component.finish(until));
-                    *slot = ComponentSlot::Over;
+                    if let ComponentSlot::Running(component) = std::mem::replace(slot, ComponentSlot::Over) {
+                        finished.push(component.finish(until));
+                    }
                 }
                 let mut results = locked(&results);
                 finished.into_iter().for_each(|component| results.0.add(component));

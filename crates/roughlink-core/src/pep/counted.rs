@@ -103,7 +103,7 @@ impl FlowSplit {
 
     /// Returns the memory of unacknowledged segments, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.ends.iter().flatten().filter_map(|end| end.0.sender()).map(|sender| sender.bytes()).sum()
+        self.ends.iter().flatten().map(|end| end.0.bytes()).sum()
     }
 
     fn endpoint(&self, end: usize) -> CountedEnd {

@@ -316,9 +316,7 @@ impl TcpEndpoint {
     #[cold]
     fn has_invalid_ack(&self, p: &Packet) -> bool {
         let (una, ack) = (self.una(), unwrap(self.una(), p.ack, self.iss));
-        let unused = || self.peer_window.map_or(0, |window| window.largest.into());
-        let largest = || self.snd.get().map_or_else(unused, |s| s.max_window());
-        ack > self.snd_nxt() || (self.rcv.reads_by_hand() && ack + largest() < una)
+        ack > self.snd_nxt() || (self.rcv.reads_by_hand() && ack + self.max_window() < una)
     }
 
     /// Returns true if the endpoint will take payload from `p`, which begins at offset `start`.

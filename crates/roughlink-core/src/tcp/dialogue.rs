@@ -220,3 +220,54 @@ fn tiny_announced_mss_is_accepted() {
         assert_eq!(sizes, [0, 36, 36, 28], "{announced}"); // the handshake's ACK, then 48 B less 12 B of timestamps
     }
 }
+
+/// The passive end creates its sender when it first needs it. Nothing that it sends shows when that was.
+#[test]
+fn late_sender_sends_what_an_early_one_does() {
+    for stack in Stack::ALL {
+        let run = |early: bool| {
+            // Data of both ends is lost, and the path needs smaller segments.
+            let cfg = TcpConfig { rcv_buf: Buffer::Bytes(40_000), ..TcpConfig::preset(stack) };
+            let mut p = pair_of(&cfg, "cubic", MS(20));
+            p.lost = vec![3, 17, 80, 91];
+            p.ends[0].connect();
+            p.run(Time::ZERO, MS(30));
+            assert_eq!(p.ends[1].state(), ConnectionState::SynReceived);
+            let created = |p: &Pair| p.ends[1].snd.get().is_some();
+            assert!(!created(&p), "{stack:?}");
+            if early {
+                assert!(p.ends[1].sender().is_some() && created(&p));
+            }
+            p.run(MS(30), MS(70));
+            p.ends[0].write(100_000);
+            p.run(MS(70), MS(4_000));
+            assert_eq!((p.ends[1].delivered(), created(&p)), (100_000, early), "{stack:?}");
+            p.ends[1].set_path_mss(1000, false);
+            p.ends[1].write(60_000);
+            p.run(MS(4_000), MS(12_000));
+            p.ends.iter_mut().for_each(TcpEndpoint::close);
+            p.run(MS(12_000), MS(20_000));
+            assert_eq!(p.ends.each_ref().map(TcpEndpoint::delivered), [60_000, 100_000], "{stack:?}");
+            let flow = p.ends[1].sender().unwrap().core().flow().clone();
+            (p.sent, format!("{flow:?}"))
+        };
+        assert_eq!(run(true), run(false), "{stack:?}");
+    }
+}
+
+/// The sender begins with the latest window, and remembers the largest one for the check of old acknowledgments.
+#[test]
+fn late_sender_obeys_the_latest_window() {
+    let mut p = connected(Stack::Linux);
+    let mut small = p.ends[0].header(p.now, 1, 10, flags::PSH);
+    for (window, seq) in [(60_000, 1), (2, 11)] {
+        small.window = window;
+        small.seq = p.ends[0].iss.wrapping_add(seq);
+        p.ends[1].receive(p.now, &small, &p.sides);
+    }
+    assert!(p.ends[1].snd.get().is_none());
+    let largest = 60_000 << p.ends[1].peer_shift;
+    assert_eq!(p.ends[1].max_window(), largest);
+    let sender = p.ends[1].sender().unwrap();
+    assert_eq!((sender.core().flow().send_window, sender.max_window()), (2 << p.ends[1].peer_shift, largest));
+}

@@ -27,7 +27,7 @@ impl TcpEndpoint {
     pub(super) fn ecn_setup(&self) -> u8 {
         match self.state {
             ConnectionState::SynReceived if self.ecn => flags::ECE,
-            ConnectionState::SynSent if self.cfg.ecn && self.handshake.as_ref().is_none_or(|h| h.tries == 0) => {
+            ConnectionState::SynSent if self.cfg.ecn && self.handshake.as_ref().is_some_and(|h| h.tries == 0) => {
                 flags::ECE | flags::CWR
             }
             _ => 0,

@@ -1,4 +1,4 @@
-//! Handshake of a connection: retransmission of the SYN or SYN-ACK, and link events before the end of the handshake.
+//! Handshake of a connection: retransmission of the SYN or SYN-ACK, and link events before the peer's SYN.
 
 use super::{ConnectionState, TcpEndpoint, TcpSender};
 use crate::cc::{LinkEvent, LinkHistory};
@@ -17,6 +17,7 @@ pub(super) struct Handshake {
     frozen: Option<(Time, Time)>,
     /// Set if a `Hold` came between the SYN and its answer, which then gives no RTT sample.
     pub(super) held: bool,
+    /// Link events until the peer's SYN arrives. Later ones go to the sender.
     pub(super) link: LinkHistory,
 }
 
@@ -35,7 +36,7 @@ impl Handshake {
 }
 
 impl TcpEndpoint {
-    /// Records a link event before the end of the handshake.
+    /// Records a link event before the peer's SYN.
     pub(super) fn note_link(&mut self, now: Time, event: &LinkEvent) {
         let (cfg, factory) = (&self.cfg, &self.factory);
         if let Some(handshake) = &mut self.handshake {
@@ -125,7 +126,7 @@ impl TcpEndpoint {
         self.handshake.as_deref().is_some_and(repeated)
     }
 
-    /// Ends the handshake and returns its state.
+    /// Establishes the connection. Returns the state of the handshake, unless it has ended before.
     pub(super) fn end_handshake(&mut self, now: Time) -> Option<Box<Handshake>> {
         self.state = ConnectionState::Established;
         (self.syn_at, self.syn_pending) = (Time::MAX, false);

@@ -97,7 +97,7 @@ mod tests {
         }
         fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
             let p = TcpEndpoint::transmit(self, now, sides);
-            if let Some(s) = self.sender() {
+            if let Some(s) = self.snd.get() {
                 s.check();
             }
             p

@@ -62,7 +62,7 @@ impl TcpEndpoint {
 
     #[cold]
     fn on_keepalive(&mut self, now: Time) {
-        self.sender();
+        self.create_sender();
         let (Some(keepalive), Some(snd)) = (&mut self.keepalive, self.snd.get_mut()) else { return };
         if matches!(self.state, ConnectionState::Closed | ConnectionState::TimeWait) {
             keepalive.at = Time::MAX;

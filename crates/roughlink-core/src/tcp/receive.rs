@@ -259,10 +259,8 @@ impl TcpReceiver {
                 self.dsack = Some((start, self.nxt));
             }
             self.nxt = self.ranges.take_from(end);
-            if self.space.is_tuned() {
-                self.space.fit(self.held());
-                self.tune(now, len);
-            }
+            self.space.fit(self.held());
+            self.tune(now, len);
         } else if self.read.is_some() && self.ranges.len() >= MAX_RANGES {
             self.ack_now = true; // the peer must fill gaps first
         } else {
@@ -270,13 +268,11 @@ impl TcpReceiver {
             if seen && self.send_dsack {
                 self.dsack = Some((start, end));
             }
-            if self.space.is_tuned() {
-                // Without SACK, a duplicate ACK must repeat the previous window.
-                if self.sack && !seen && self.space.on_segment(len, self.held()) {
-                    self.delayed.on_window_growth();
-                }
-                self.space.on_gap(self.held(), self.span());
+            // Without SACK, a duplicate ACK must repeat the previous window.
+            if self.sack && !seen && self.space.on_segment(len, self.held()) {
+                self.delayed.on_window_growth();
             }
+            self.space.on_gap(self.held(), self.span());
         }
         // There is a gap, or this segment closed the last one (RFC 5681 section 4.2).
         self.ack_now |= !self.sack
@@ -406,7 +402,7 @@ impl TcpReceiver {
     /// Returns true if `echo` gives an RTT sample: Linux takes one per timestamp (`tcp_rcv_rtt_measure_ts`).
     #[inline]
     pub(super) fn can_sample_rtt(&mut self, echo: u32) -> bool {
-        self.space.is_tuned() && self.space.is_new_echo(echo)
+        self.space.is_new_echo(echo)
     }
 }
 

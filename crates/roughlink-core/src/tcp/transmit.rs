@@ -70,13 +70,11 @@ impl TcpEndpoint {
         if self.is_before_data() {
             return TransmittedRun::NONE;
         }
-        if self.offered.is_some()
-            && let Some((bytes, close_after)) = self.offered.take().map(|offered| *offered)
-            && let Some(snd) = self.sender_mut()
-        {
-            snd.offer(bytes, close_after);
+        if self.offered.is_some() {
+            self.take_offer();
         }
-        let Some(snd) = self.snd.get_mut() else { return self.acknowledge(now, sides, p) };
+        // An end without a sender is not held, because a link event creates the sender.
+        let Some(snd) = self.snd.get_mut() else { return self.transmit_without_sender(now, sides, p) };
         if snd.is_held() {
             return TransmittedRun::NONE; // not even an acknowledgment
         }
@@ -125,9 +123,19 @@ impl TcpEndpoint {
         p
     }
 
-    /// Sends an acknowledgment if one is due, for an end without a sender.
+    #[cold]
+    #[inline(never)]
+    fn take_offer(&mut self) {
+        if let Some(offered) = self.offered.take()
+            && let Some(snd) = self.sender_mut()
+        {
+            snd.offer(offered.0, offered.1);
+        }
+    }
+
+    /// Sends an acknowledgment if one is due.
     #[inline(always)]
-    fn acknowledge(&mut self, now: Time, sides: &mut Sides, p: &mut Packet) -> TransmittedRun {
+    fn transmit_without_sender(&mut self, now: Time, sides: &mut Sides, p: &mut Packet) -> TransmittedRun {
         if !self.rcv.is_ack_due() {
             return TransmittedRun::NONE;
         }

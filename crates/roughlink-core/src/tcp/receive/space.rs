@@ -18,12 +18,11 @@ pub(super) struct Space {
     largest: u64,
     /// Smoothed round-trip time at the receiver.
     rtt: Time,
-    /// Last timestamp from which a round-trip time was taken.
-    last_echo: u32,
-    /// State of an `"auto"` buffer.
+    /// Set for an `"auto"` buffer.
     tuning: Option<Box<Tuning>>,
 }
 
+/// State of a buffer that grows with the bytes received in a round trip.
 #[derive(Clone, Debug)]
 struct Tuning {
     /// Upper bound of the window, regardless of free memory (`rcv_ssthresh`).
@@ -35,6 +34,8 @@ struct Tuning {
     measured_at: Time,
     /// Maximum number of bytes received in a round trip (`rcvq_space.space`).
     copied: u64,
+    /// Last timestamp from which a round-trip time was taken.
+    last_echo: u32,
 }
 
 impl Space {
@@ -46,7 +47,7 @@ impl Space {
                 (tuning.threshold, LARGEST, Some(Box::new(tuning)))
             }
         };
-        Space { window, largest, rtt: Time::ZERO, last_echo: 0, tuning }
+        Space { window, largest, rtt: Time::ZERO, tuning }
     }
 
     #[inline(always)]
@@ -77,11 +78,11 @@ impl Space {
     pub(super) fn on_gap(&mut self, held: u64, span: u64) {
         if let Some(tuning) = &mut self.tuning {
             tuning.enlarge(2 * tuning.copied + span);
+            self.fit(held);
         }
-        self.fit(held);
     }
 
-    /// Limits the window to the free capacity.
+    /// Limits the window of a tuned buffer to the free capacity.
     pub(super) fn fit(&mut self, held: u64) {
         if let Some(tuning) = &self.tuning {
             self.window = tuning.threshold.min(tuning.capacity.saturating_sub(held));
@@ -110,7 +111,7 @@ impl Space {
 
     #[inline]
     pub(super) fn is_new_echo(&mut self, echo: u32) -> bool {
-        std::mem::replace(&mut self.last_echo, echo) != echo
+        self.tuning.as_mut().is_some_and(|tuning| std::mem::replace(&mut tuning.last_echo, echo) != echo)
     }
 }
 
@@ -127,6 +128,7 @@ impl Tuning {
             measured_from: 1,
             measured_at: Time::ZERO,
             copied: window.min(10 * u64::from(mss)),
+            last_echo: 0,
         }
     }
 
