@@ -1,9 +1,11 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
 //! events only on request. Work is counted in steps: each event of the loop, and each packet that a host sends, because
-//! one event may make a host send without end. Memory is counted for data that grows during a run: packets on
-//! links, segments at senders, recorded delays. The sum over N elements needs the state of each. It is computed once per N to
-//! 16 N steps, less often the further the memory is from its limit. It is computed at most once per 4096 steps; so often
-//! the run also checks its other limits and whether to stop.
+//! one event may make a host send without end. Every 4096 steps, the run looks for a
+//! request to stop.
+//!
+//! Memory is counted for data that grows during a run: packets on links, segments at senders, recorded delays. The sum
+//! over N elements needs the state of each, so it is computed once per N to 16 N steps. Near the limit, sums come more
+//! often.
 
 use super::RunOptions;
 use crate::units::Time;
@@ -135,7 +137,7 @@ impl Budget {
 
 /// Default limit of packets and records in memory, bytes: four million packets in transit.
 pub const MAX_BYTES: u64 = 256_000_000;
-/// Bytes of memory that one step may add: about those of a datagram of 64 kB in fragments.
+/// Bytes that one step may add: the fragments of a datagram of 64 kB.
 const STEP_BYTES: u64 = 4096;
 /// Steps between two checks.
 const EVERY: u64 = 4096;
