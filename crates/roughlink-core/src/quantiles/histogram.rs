@@ -24,6 +24,7 @@ pub struct Histogram {
     /// Counts of the allocated octaves, each modulo 2^16.
     counts: Vec<u16>,
     /// Overflows of each count past 2^16, by index into `counts`; few histograms have any.
+    #[expect(clippy::box_collection, reason = "a pointer takes less memory than an empty map")]
     carries: Option<Box<BTreeMap<u16, u32>>>,
     zeros: u64,
     sum: u128,
