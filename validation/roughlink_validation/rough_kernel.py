@@ -33,8 +33,10 @@ SYSCTLS = {"tcp_rto_max_ms": "1000", "tcp_retries2": "255"}
 LONGEST_WAIT = 100
 # Starts of the flow whose overflows are counted, s.
 STARTS = (0, 0.3, 0.6, 0.9)
-# Duration of a charging loop, s, and the algorithm of the download beside it; `None` = no download.
-SESSION, DOWNLOADS = 60, (None, "cubic", "rough")
+# Duration of a charging loop, s.
+SESSION = 60
+# Algorithms of downloads beside a charging loop; `None` = no download.
+DOWNLOADS = (None, "cubic", "rough")
 # Largest lateness beside a session, us. The programs of a session run rarely, so a few late wake-ups exceed 1 %.
 SESSION_LATEST = 3000
 

@@ -186,16 +186,19 @@ impl TcpEndpoint {
     #[inline]
     fn create_sender(&self) {
         if let Some(window) = self.peer_window.filter(|_| self.snd.get().is_none()) {
-            self.snd.get_or_init(|| Box::new(self.new_sender(window)));
+            let (now, largest) = (window.now.into(), window.largest.into());
+            self.snd.get_or_init(|| {
+                let mut snd = Box::new(self.new_sender(now, false));
+                // The sender keeps the largest window.
+                snd.set_window(largest);
+                snd.set_window(now);
+                snd
+            });
         }
     }
     #[cold]
-    fn new_sender(&self, window: PeerWindow) -> TcpSender {
-        let (now, largest) = (window.now.into(), window.largest.into());
-        let mut snd = TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, now, false);
-        // The sender keeps the largest window.
-        snd.set_window(largest);
-        snd.set_window(now);
+    fn new_sender(&self, window: u64, cautious: bool) -> TcpSender {
+        let mut snd = TcpSender::new(&self.cfg, &self.factory, self.effective_mss(), self.sack, window, cautious);
         snd.ecn.agreed = self.ecn;
         snd
     }

@@ -1,7 +1,7 @@
 //! Limits of a run. A scenario of a few lines can need 10^12 packets: memory is limited by default, the number of
 //! events only on request. Work is counted in steps: each event of the loop, and each packet that a host sends, because
-//! one event may make a host send without end. Every 4096 steps, the run looks for a
-//! request to stop.
+//! one event may make a host send without end. Every 4096 steps, the run looks for a request
+//! to stop.
 //!
 //! Memory is counted for data that grows during a run: packets on links, segments at senders, recorded delays. The sum
 //! over N elements needs the state of each, so it is computed once per N to 16 N steps. Near the limit, sums come more
@@ -109,22 +109,23 @@ impl Budget {
     /// limit is exceeded.
     #[cold]
     pub(super) fn check(&mut self, sum: Option<(usize, usize)>, (now, end): (Time, Time)) -> bool {
+        // Once a limit is exceeded, every later step calls `check`, which reports the same limit again.
+        if self.exceeded.is_some() {
+            return true;
+        }
         let RunLimits { events, bytes: most } = self.limits;
         if let Some((bytes, elements)) = sum {
             let least = EVERY.max(elements as u64);
             let until_limit = most.saturating_sub(bytes as u64) / STEP_BYTES;
             self.next_sum = self.steps + until_limit.clamp(least, EVERY.max(16 * elements as u64));
         }
-        if self.exceeded.is_some() {
-            // The first limit counts.
-        } else if self.steps > events {
+        if self.steps > events {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
         } else if sum.is_some_and(|(bytes, _)| bytes as u64 > most) {
             self.exceeded = Some(Exceeded::Bytes { most, at: now, duration: end });
         } else if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.exceeded = Some(Exceeded::Stopped { at: now, duration: end });
         }
-        // Once a limit is exceeded, every later step calls `check`, which reports it again.
         let over = self.exceeded.is_some();
         self.next = if over { 0 } else { (self.steps + EVERY).min(events) };
         over

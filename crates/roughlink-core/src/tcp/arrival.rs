@@ -175,9 +175,7 @@ impl TcpEndpoint {
         let link = self.handshake.as_mut().map(|handshake| std::mem::take(&mut handshake.link)).unwrap_or_default();
         if answered {
             let cautious = self.cfg.cautious_start && self.repetition_was_answered(p.tsecr);
-            let mss = self.effective_mss();
-            let mut snd = TcpSender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
-            snd.ecn.agreed = self.ecn;
+            let mut snd = self.new_sender(window, cautious);
             if let Some(handshake) = self.end_handshake(now).filter(|handshake| !handshake.held) {
                 if handshake.tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
                     snd.rtt_sample(RttSample::from_echo(p.tsecr, now)); // the echo shows which SYN was answered

@@ -182,7 +182,7 @@ impl TcpReceiver {
     /// Returns true if the next data in order would be taken by [`TcpReceiver::on_next_data`].
     #[inline(always)]
     pub(super) fn expects_data(&self) -> bool {
-        !self.has_gap() && self.fin.is_none() && self.read.is_none()
+        self.ranges.is_empty() && self.fin.is_none() && self.read.is_none()
     }
 
     /// Handles the next `len` bytes: [`TcpReceiver::on_arrival`] and [`TcpReceiver::on_segment`] at once.
@@ -240,7 +240,7 @@ impl TcpReceiver {
         if end == start {
             return;
         }
-        if start == self.nxt && !self.has_gap() {
+        if start == self.nxt && self.ranges.is_empty() {
             self.nxt = end;
             self.on_in_order(now, len, fin);
             return;
@@ -259,7 +259,7 @@ impl TcpReceiver {
                 self.dsack = Some((start, self.nxt));
             }
             self.nxt = self.ranges.take_from(end);
-            self.space.fit(self.held());
+            self.space.fit(self.ranges.held());
             self.tune(now, len);
         } else if self.read.is_some() && self.ranges.len() >= MAX_RANGES {
             self.ack_now = true; // the peer must fill gaps first
@@ -269,14 +269,14 @@ impl TcpReceiver {
                 self.dsack = Some((start, end));
             }
             // Without SACK, a duplicate ACK must repeat the previous window.
-            if self.sack && !seen && self.space.on_segment(len, self.held()) {
+            if self.sack && !seen && self.space.on_segment(len, self.ranges.held()) {
                 self.delayed.on_window_growth();
             }
-            self.space.on_gap(self.held(), self.span());
+            self.space.on_gap(self.ranges.held(), self.span());
         }
         // There is a gap, or this segment closed the last one (RFC 5681 section 4.2).
         self.ack_now |= !self.sack
-            || !self.has_gap()
+            || self.ranges.is_empty()
             || self.nxt > self.last_ack_sent + u64::from(self.mss)
             || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
@@ -303,19 +303,10 @@ impl TcpReceiver {
 
     #[inline(never)]
     fn tune(&mut self, now: Time, len: u64) {
-        if self.space.on_segment(len, self.held()) {
+        if self.space.on_segment(len, self.ranges.held()) {
             self.delayed.on_window_growth();
         }
         self.space.on_read(now, self.nxt, self.span());
-    }
-    #[inline(always)]
-    fn has_gap(&self) -> bool {
-        !self.ranges.is_empty()
-    }
-    /// Returns the bytes received beyond the next one expected.
-    #[inline(always)]
-    fn held(&self) -> u64 {
-        self.ranges.held()
     }
     /// Returns the bytes from the next one expected to the last received, 0 without a gap.
     #[inline]
@@ -338,7 +329,7 @@ impl TcpReceiver {
         if marked == self.echo {
             return false;
         }
-        let waits = self.delayed.due() != Time::MAX && !self.has_gap();
+        let waits = self.delayed.due() != Time::MAX && self.ranges.is_empty();
         if waits {
             self.earlier = Some(Box::new((self.nxt, self.echo)));
         }
@@ -368,7 +359,7 @@ impl TcpReceiver {
 
     #[inline]
     pub(super) fn has_sacks(&self) -> bool {
-        self.has_gap() || self.dsack.is_some()
+        !self.ranges.is_empty() || self.dsack.is_some()
     }
 
     /// Iterates over the SACK blocks to send: the duplicate, then the most recent ranges.
