@@ -1,11 +1,12 @@
 //! Facts about the schema that the check of each table needs, gathered once: a large file has a million tables of the
 //! same form. [`TableForm::nest`] turns a table as written into one that serde can read; [`super::kinds`] explains why.
 
+use super::examine::examine;
 use super::kinds::{IN, alternatives, given_by, keys, name, name_of, required, resolve};
 use serde_json::Value as Schema;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
@@ -31,7 +32,7 @@ pub(super) struct ValueForm<'s> {
     pub is_noise: bool,
     /// Name of the definition, if the value has one.
     pub definition: Option<&'s str>,
-    pub is_bounded: bool,
+    pub bounds: Bounds<'s>,
 }
 
 /// Keys of a table of one kind.
@@ -41,11 +42,11 @@ pub(super) struct TableForm<'s> {
     /// Required keys, each with the key that may provide its value.
     pub required: Vec<(&'s str, Option<&'s str>)>,
     /// Keys of the kind; `None` for a kind without keys.
-    of_kind: Option<Vec<&'s str>>,
+    of_kind: Option<BTreeSet<&'s str>>,
     /// Keys common to all kinds that a field contains, with the field.
-    fields: Vec<(&'s str, &'s str)>,
+    fields: BTreeMap<&'s str, &'s str>,
     /// Keys of the kind that a field contains, with the field.
-    fields_of_kind: Vec<(&'s str, &'s str)>,
+    fields_of_kind: BTreeMap<&'s str, &'s str>,
 }
 
 impl<'s> Forms<'s> {
@@ -80,7 +81,7 @@ impl<'s> ValueForm<'s> {
             single: choice || (as_table.is_none() && as_list.is_none()),
             is_noise: as_table.is_some_and(|s| name_of(s) == Some("Noise")),
             definition: name_of(schema),
-            is_bounded: BOUNDS.iter().any(|bound| schema.get(bound).is_some()),
+            bounds: Bounds::new(schema),
         }
     }
 }
@@ -96,7 +97,7 @@ impl<'s> TableForm<'s> {
                 .filter(|kind| kind.get("properties").is_some())
                 .map(|of| keys(of).map(|(key, _)| key).collect()),
             fields: fields(table),
-            fields_of_kind: kind.map_or_else(Vec::new, fields),
+            fields_of_kind: kind.map(fields).unwrap_or_default(),
         }
     }
 
@@ -106,8 +107,8 @@ impl<'s> TableForm<'s> {
         let (Some(kind), Some(keys)) = (kind, &self.of_kind) else { return };
         let place = written.get("kind").map_or(here, Spanned::span);
         let mut own = DeTable::new();
-        for key in keys {
-            own.extend(written.remove_entry(*key));
+        for key in among(written, |key| keys.get(key).copied()) {
+            own.extend(written.remove_entry(key));
         }
         gather(&mut own, &self.fields_of_kind);
         let named = DeTable::from_iter([entry(name(kind), own, place.clone())]);
@@ -117,8 +118,8 @@ impl<'s> TableForm<'s> {
 }
 
 /// Moves keys into tables with the names of their fields.
-fn gather(written: &mut DeTable<'_>, fields: &[(&str, &str)]) {
-    for (key, field) in fields {
+fn gather(written: &mut DeTable<'_>, fields: &BTreeMap<&str, &str>) {
+    for (key, field) in among(written, |key| fields.get_key_value(key)) {
         let Some(taken) = written.remove_entry(*key) else { continue };
         if written.get(*field).is_none() {
             written.extend([entry(field, DeTable::new(), taken.1.span())]);
@@ -129,20 +130,48 @@ fn gather(written: &mut DeTable<'_>, fields: &[(&str, &str)]) {
     }
 }
 
+/// Returns what `find` finds for the keys of a table, which has far fewer keys than its form.
+fn among<T>(written: &DeTable<'_>, find: impl Fn(&str) -> Option<T>) -> Vec<T> {
+    written.keys().filter_map(|key| find(key.get_ref())).collect()
+}
+
 type TableEntry<'t> = (Spanned<Cow<'t, str>>, Spanned<DeValue<'t>>);
 
 fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> TableEntry<'t> {
     (Spanned::new(place.clone(), Cow::Owned(key.to_owned())), Spanned::new(place, DeValue::Table(table)))
 }
 
-/// The keywords of bounds, of numbers and of quantities.
-const BOUNDS: [&str; 8] = [
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "x-minimum",
-    "x-maximum",
-    "x-exclusiveMinimum",
-    "x-exclusiveMaximum",
-];
+/// Bounds of a number or quantity, each with its amount.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'s> {
+    pub least: Option<(f64, &'s Schema)>,
+    pub most: Option<(f64, &'s Schema)>,
+    pub above: Option<(f64, &'s Schema)>,
+    pub below: Option<(f64, &'s Schema)>,
+}
+
+impl<'s> Bounds<'s> {
+    fn new(schema: &'s Schema) -> Self {
+        let bound = |name: &str| {
+            let bound = keyword(schema, name)?;
+            let value = toml::Value::try_from(bound).ok()?;
+            Some((examine(schema, &value).ok()??, bound))
+        };
+        Bounds {
+            least: bound("minimum"),
+            most: bound("maximum"),
+            above: bound("exclusiveMinimum"),
+            below: bound("exclusiveMaximum"),
+        }
+    }
+
+    /// Returns true if there are any.
+    pub(super) fn exist(&self) -> bool {
+        [self.least, self.most, self.above, self.below].iter().any(Option::is_some)
+    }
+}
+
+/// Returns the value of a keyword of numbers, or of its form for quantities with a unit.
+pub(super) fn keyword<'s>(schema: &'s Schema, name: &str) -> Option<&'s Schema> {
+    schema.get(name).or_else(|| schema.get(format!("x-{name}")))
+}

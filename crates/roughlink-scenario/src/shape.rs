@@ -3,7 +3,7 @@
 //! structs require.
 
 use super::examine::examine;
-use super::forms::{Forms, ValueForm};
+use super::forms::{Bounds, Forms, ValueForm, keyword};
 use super::kinds::{
     GIVEN, WITHIN, alternatives, chosen, given_by, has, keys, kinds, meanings, name, name_of, required, resolve,
 };
@@ -56,12 +56,12 @@ fn single_value(
         report.error(problem.at(item.span(), ""));
         return false;
     }
-    if !at.given && !form.is_bounded {
+    if !at.given && !form.bounds.exist() {
         return true;
     }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
-        Ok(amount) => amount.and_then(|amount| out_of_bounds(amount, at.name, &value, schema)),
+        Ok(amount) => amount.and_then(|amount| out_of_bounds(amount, at.name, &value, (schema, &form.bounds))),
         Err(_) if !at.given => return true, // its reader reports the fault
         Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
     };
@@ -90,18 +90,16 @@ fn missing_unit(item: &DeValue<'_>, name: &str, schema: &Schema) -> Option<Probl
     Some(Problem::new(fault.message).help(format!("{help}: \"{written}\"")))
 }
 
-fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
-    let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
-    let bound = |name: &str| {
-        let bound = keyword(name)?;
-        let value = toml::Value::try_from(bound).ok()?;
-        Some((examine(schema, &value).ok()??, bound))
-    };
+fn out_of_bounds(
+    amount: f64,
+    key: &str,
+    value: &toml::Value,
+    (schema, bounds): (&Schema, &Bounds<'_>),
+) -> Option<Problem> {
+    let Bounds { least, most, above, below } = *bounds;
     let text = |value: &Schema| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let (least, most) = (bound("minimum"), bound("maximum"));
-    let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
-    let small = least.as_ref().is_some_and(|(n, _)| amount < *n) || above.as_ref().is_some_and(|(n, _)| amount <= *n);
-    let large = most.as_ref().is_some_and(|(n, _)| amount > *n) || below.as_ref().is_some_and(|(n, _)| amount >= *n);
+    let small = least.is_some_and(|(n, _)| amount < n) || above.is_some_and(|(n, _)| amount <= n);
+    let large = most.is_some_and(|(n, _)| amount > n) || below.is_some_and(|(n, _)| amount >= n);
     if !small && !large {
         return None;
     }
@@ -114,7 +112,7 @@ fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -
             [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ")
         }
     };
-    let usual = keyword("default").filter(|default| !default.is_array());
+    let usual = keyword(schema, "default").filter(|default| !default.is_array());
     let usual = usual.map(|default| format!("; the default is {}", text(default)));
     let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let size = if small { "larger" } else { "smaller" };

@@ -221,13 +221,15 @@ impl Sources<'_> {
     /// Returns the value of the parameter `hystart`. In a flow's own table it requires an algorithm with this
     /// parameter; in `[tcp]` it applies to all algorithms that have it.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Problems) -> Option<&'static str> {
-        let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
-        if let Some(leaf) = own.filter(|_| !has) {
-            let problem = Problem::new(format!("`hystart` has no effect on `{}`", cc.name));
-            report.error(problem.at(leaf.span.clone(), "").help("remove `hystart`"));
+        let leaf = own.or(self.global.hystart.as_ref())?;
+        if !cc.parameters(stack.name()).contains_key("hystart") {
+            if let Some(leaf) = own {
+                let problem = Problem::new(format!("`hystart` has no effect on `{}`", cc.name));
+                report.error(problem.at(leaf.span.clone(), "").help("remove `hystart`"));
+            }
+            return None;
         }
-        let leaf = own.or(self.global.hystart.as_ref()).filter(|_| has)?;
         leaf.value.as_ref().ok().map(|choice| match choice {
             HystartWord::Off => "off",
             HystartWord::Classic => "classic",
