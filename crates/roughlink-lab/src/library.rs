@@ -15,7 +15,7 @@ use crate::disk::{self, read_at_most};
 use crate::error::LabError;
 use crate::nearest;
 use roughlink_core::scenario::Scenario;
-use roughlink_scenario::{ScenarioError, ScenarioTemplate, Warning};
+use roughlink_scenario::{ScenarioTemplate, Warning};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -118,18 +118,18 @@ impl ScenarioText {
 
     /// Parses the text as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
-        self.parse_by(|load| roughlink_scenario::parse(&self.text, &self.name, overrides, load))
+        Ok(self.parse_by(|load| roughlink_scenario::parse(&self.text, &self.name, overrides, load))?)
     }
 
     /// Parses `text`, which is this text with overrides.
     fn parse_overridden(&self, text: String) -> Result<Parsed, LabError> {
-        self.parse_by(|load| roughlink_scenario::parse_overridden(text, &self.name, load))
+        Ok(self.parse_by(|load| roughlink_scenario::parse_overridden(text, &self.name, load))?)
     }
 
-    fn parse_by(
+    fn parse_by<E>(
         &self,
-        parse: impl FnOnce(&dyn Fn(&str) -> Result<String, String>) -> Result<(Scenario, Vec<Warning>), ScenarioError>,
-    ) -> Result<Parsed, LabError> {
+        parse: impl FnOnce(&dyn Fn(&str) -> Result<String, String>) -> Result<(Scenario, Vec<Warning>), E>,
+    ) -> Result<Parsed, E> {
         let read_too: RefCell<Texts> = RefCell::default();
         let read_file = |name: &str| match &self.folder {
             Some(folder) => folder.read(name),
@@ -215,20 +215,28 @@ impl CellTemplate {
 
     /// Returns the fingerprint of the scenario with these values; `None` if it must be parsed.
     pub(crate) fn fingerprint(&self, overrides: &[(String, String)]) -> Option<u128> {
-        Some(fingerprint(&self.fill(overrides)?, self.files))
+        Some(fingerprint(&self.text.fill(&values(overrides))?, self.files))
     }
 
     /// Parses the scenario with these values.
     pub(crate) fn parse(&self, source: &ScenarioText, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
-        match self.fill(overrides) {
+        let values = values(overrides);
+        let parsed = source.parse_by(|load| match self.text.parse(&values, &source.name, load) {
+            Some(scenario) => Ok((scenario, Vec::new())),
+            None => Err(()),
+        });
+        if let Ok(parsed) = parsed {
+            return Ok(parsed);
+        }
+        match self.text.fill(&values) {
             Some(text) => source.parse_overridden(text),
             None => source.parse(overrides),
         }
     }
+}
 
-    fn fill(&self, overrides: &[(String, String)]) -> Option<String> {
-        self.text.fill(&overrides.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>())
-    }
+fn values(overrides: &[(String, String)]) -> Vec<&str> {
+    overrides.iter().map(|(_, value)| value.as_str()).collect()
 }
 
 /// Returns the names of the embedded files below `folder`, without it and without `.toml`.

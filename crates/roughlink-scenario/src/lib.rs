@@ -10,15 +10,14 @@
 //!
 //! A module uses only modules above it in this list:
 //!
-//! - Faults and the form of tables: `absent`, `problem`, `pieces`, `syntax`, `kinds`,
-//!   `forms`.
+//! - Faults and the form of tables: `absent`, `problem`, `pieces`, `syntax`, `kinds`.
 //! - Values: `leaf`, `table` for values in files, `struct_keys` for tables that core defines, `names`.
 //! - Links: `link_keys`; the kinds of noise `air` and `loss`, then `noise`; `qdisc`, `timeline`; the kinds of links
 //!   `pipe`, `hdplc` and `greenphy`, then `link`; `cable`, `coverage`.
 //! - Hosts and gateways: `node`, `addresses`, `gateway`.
 //! - Flows: `tcp`, `sctp`, `silence`, `context`; the kinds of flows `bulk`, `onoff`, `web`, `messages`, `cbr`, `voip`
 //!   and `request`, then `flow`.
-//! - The file: `file`, `schema`, `examine`, `shape`, `set` with `template`, `resolve`.
+//! - The file: `file`, `schema`, `examine`, `forms`, `shape`, `set` with `template`, `resolve`.
 //!
 //! No step stops at the first fault, so that all faults are shown at once, each with a suggestion. No text makes
 //! [`parse`] panic.
@@ -170,12 +169,16 @@ fn finish(
 ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
     let called = if overridden { format!("{name} with overrides") } else { name.to_owned() };
     let Some(file) = read(&text, &mut report) else { return Err(report.fail(&called, &text)) };
-    let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    let stem = stem.strip_suffix(".toml").unwrap_or(stem);
-    let mut scenario = resolve::resolve(file, stem, load, &mut report);
+    let mut scenario = resolve::resolve(file, stem(name), load, &mut report);
     let warnings = report.finish(&called, &text)?;
     scenario.source = text.into_owned();
     Ok((scenario, warnings))
+}
+
+/// Returns the name of a file without its folder and extension.
+fn stem(name: &str) -> &str {
+    let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    stem.strip_suffix(".toml").unwrap_or(stem)
 }
 
 /// Reads the tables of a file and checks their form; returns `None` after a fault that leaves nothing to resolve.
@@ -207,20 +210,25 @@ fn read(text: &str, report: &mut Problems) -> Option<ScenarioFile> {
 fn read_in_pieces(text: &str, least: usize, report: &mut Problems) -> Result<ScenarioFile, Obstacle> {
     let mut file = ScenarioFile::default();
     let mut is_first = true;
-    pieces::read(text, least, |mut piece| {
-        if mem::take(&mut is_first) {
-            FORMS.with(|forms| shape::check(&mut piece, forms, report));
-        } else {
-            // An unknown key is reported once for all pieces, and a required one belongs into the first.
-            let fits = |key: &str| kinds::has(&schema::FORM, key) && kinds::required(&schema::FORM).all(|k| k != key);
-            let all_fit = piece.get_ref().keys().all(|key| fits(key.get_ref()));
-            FORMS.with(|forms| shape::check_rest(&mut piece, forms, report));
-            all_fit.then_some(())?;
-        }
-        file.append(deserialize(piece, report)?);
+    pieces::read(text, least, |piece| {
+        file.append(read_piece(piece, mem::take(&mut is_first), report)?);
         (text.len() <= MAX_AT_ONCE || report.problems.len() < MAX_FAULTS).then_some(())
     })?;
     Ok(file)
+}
+
+/// Reads a piece of a document; returns `None` if the document must be read at once.
+fn read_piece(mut piece: Spanned<DeTable<'_>>, is_first: bool, report: &mut Problems) -> Option<ScenarioFile> {
+    if is_first {
+        FORMS.with(|forms| shape::check(&mut piece, forms, report));
+    } else {
+        // An unknown key is reported once for all pieces, and a required one belongs into the first.
+        let fits = |key: &str| kinds::has(&schema::FORM, key) && kinds::required(&schema::FORM).all(|k| k != key);
+        let all_fit = piece.get_ref().keys().all(|key| fits(key.get_ref()));
+        FORMS.with(|forms| shape::check_rest(&mut piece, forms, report));
+        all_fit.then_some(())?;
+    }
+    deserialize(piece, report)
 }
 
 fn deserialize(document: Spanned<DeTable<'_>>, report: &mut Problems) -> Option<ScenarioFile> {

@@ -219,6 +219,11 @@ impl Problems {
         self.warnings.push(warning);
     }
 
+    /// Returns true if there are neither faults nor warnings.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.problems.is_empty() && self.warnings.is_empty()
+    }
+
     /// Returns the warnings in the order of the text, each once, or the faults.
     pub(crate) fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
         if self.problems.is_empty() { Ok(in_order(self.warnings)) } else { Err(self.fail(name, text)) }
