@@ -20,6 +20,7 @@ use roughlink_core::trace::columns::Series;
 use run::SingleRun;
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 /// Writes the table of runs, the statistics and the report of a plan that has run. Passes the columns of the table to
@@ -54,13 +55,16 @@ pub fn finish<T>(
 /// # Errors
 /// Returns an error if a file cannot be written.
 pub fn keep(store: &Store, input: &ReportInput) -> Result<PathBuf, LabError> {
-    store.write_with(RESULTS, |file| {
-        let mut file = BufWriter::with_capacity(1 << 16, file);
-        serde_json::to_writer_pretty(&mut file, input)?;
-        file.write_all(b"\n")?;
-        file.flush()
-    })?;
-    store.write(REPORT, report::render(input).as_bytes())
+    std::thread::scope(|scope| {
+        let report = scope.spawn(|| report::render(input));
+        store.write_with(RESULTS, |file| {
+            let mut file = BufWriter::with_capacity(1 << 16, file);
+            serde_json::to_writer_pretty(&mut file, input)?;
+            file.write_all(b"\n")?;
+            file.flush()
+        })?;
+        store.write(REPORT, report.join().unwrap_or_else(|panic| resume_unwind(panic)).as_bytes())
+    })
 }
 
 /// Returns facts for the heading of a report, such as revision and number of replicas.

@@ -415,6 +415,13 @@ fn no_blank(key: &str) -> Problem {
 }
 
 pub(super) fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
+    // The parser takes long for the whole numbers that most sweeps consist of.
+    if let Ok(n) = value.parse::<i64>()
+        && !text_only
+        && n.to_string() == value
+    {
+        return Ok(n.into());
+    }
     let large = |e: &ParseIntError| matches!(e.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
     let mut read = match value.trim().parse::<Value>() {
         Ok(value) if value.is_str() || !text_only => value,
