@@ -57,13 +57,14 @@ pub fn finish<T>(
 pub fn keep(store: &Store, input: &ReportInput) -> Result<PathBuf, LabError> {
     std::thread::scope(|scope| {
         let report = scope.spawn(|| report::render(input));
-        store.write_with(RESULTS, |file| {
+        let written = store.write_with(RESULTS, |file| {
             let mut file = BufWriter::with_capacity(1 << 16, file);
             serde_json::to_writer_pretty(&mut file, input)?;
             file.write_all(b"\n")?;
             file.flush()
-        })?;
-        store.write(REPORT, report.join().unwrap_or_else(|panic| resume_unwind(panic)).as_bytes())
+        });
+        let report = report.join().unwrap_or_else(|panic| resume_unwind(panic));
+        written.and_then(|_| store.write(REPORT, report.as_bytes()))
     })
 }
 

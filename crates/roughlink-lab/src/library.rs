@@ -22,6 +22,7 @@ use std::fs::File;
 use std::hash::Hasher as _;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
@@ -193,6 +194,8 @@ fn fingerprint(source: &str, files: u128) -> u128 {
 pub(crate) struct CellTemplate {
     text: ScenarioTemplate,
     files: u128,
+    /// Set once a scenario had to be read whole, because others with the same fault or warning follow.
+    is_whole: AtomicBool,
 }
 
 impl CellTemplate {
@@ -210,32 +213,37 @@ impl CellTemplate {
 
     /// Creates the template with this text, of which `parsed` is one of the scenarios.
     pub(crate) fn new(text: ScenarioTemplate, parsed: &Parsed) -> Self {
-        CellTemplate { text, files: hash_of(&parsed.scenario, &parsed.files) }
+        CellTemplate { text, files: hash_of(&parsed.scenario, &parsed.files), is_whole: AtomicBool::new(false) }
     }
 
     /// Returns the fingerprint of the scenario with these values; `None` if it must be parsed.
     pub(crate) fn fingerprint(&self, overrides: &[(String, String)]) -> Option<u128> {
-        Some(fingerprint(&self.text.fill(&values(overrides))?, self.files))
+        Some(fingerprint(&self.text.fill(&values_of(overrides))?, self.files))
     }
 
     /// Parses the scenario with these values.
     pub(crate) fn parse(&self, source: &ScenarioText, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
-        let values = values(overrides);
-        let parsed = source.parse_by(|load| match self.text.parse(&values, &source.name, load) {
-            Some(scenario) => Ok((scenario, Vec::new())),
-            None => Err(()),
-        });
-        if let Ok(parsed) = parsed {
-            return Ok(parsed);
+        let values = values_of(overrides);
+        if !self.is_whole.load(Ordering::Relaxed) {
+            let parsed = source.parse_by(|load| match self.text.parse(&values, &source.name, load) {
+                Some(scenario) => Ok((scenario, Vec::new())),
+                None => Err(()),
+            });
+            if let Ok(parsed) = parsed {
+                return Ok(parsed);
+            }
         }
         match self.text.fill(&values) {
-            Some(text) => source.parse_overridden(text),
+            Some(text) => {
+                self.is_whole.store(true, Ordering::Relaxed);
+                source.parse_overridden(text)
+            }
             None => source.parse(overrides),
         }
     }
 }
 
-fn values(overrides: &[(String, String)]) -> Vec<&str> {
+fn values_of(overrides: &[(String, String)]) -> Vec<&str> {
     overrides.iter().map(|(_, value)| value.as_str()).collect()
 }
 

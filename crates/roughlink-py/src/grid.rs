@@ -51,7 +51,7 @@ impl PyPlan {
     /// Returns warnings about input that is valid but probably a mistake.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        let of = |(name, text, warning): &(String, String, _)| {
+        let of = |(name, text, warning): &(String, Arc<str>, _)| {
             drawing::warnings((name, text), std::slice::from_ref(warning), MessageStyle::Plain).trim_end().to_owned()
         };
         self.plan().warnings.iter().map(of).collect()

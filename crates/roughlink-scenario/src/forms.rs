@@ -107,7 +107,7 @@ impl<'s> TableForm<'s> {
         let (Some(kind), Some(keys)) = (kind, &self.of_kind) else { return };
         let place = written.get("kind").map_or(here, Spanned::span);
         let mut own = DeTable::new();
-        for key in among(written, |key| keys.get(key).copied()) {
+        for key in find_keys(written, |key| keys.get(key).copied()) {
             own.extend(written.remove_entry(key));
         }
         gather(&mut own, &self.fields_of_kind);
@@ -119,7 +119,7 @@ impl<'s> TableForm<'s> {
 
 /// Moves keys into tables with the names of their fields.
 fn gather(written: &mut DeTable<'_>, fields: &BTreeMap<&str, &str>) {
-    for (key, field) in among(written, |key| fields.get_key_value(key)) {
+    for (key, field) in find_keys(written, |key| fields.get_key_value(key)) {
         let Some(taken) = written.remove_entry(*key) else { continue };
         if written.get(*field).is_none() {
             written.extend([entry(field, DeTable::new(), taken.1.span())]);
@@ -130,8 +130,8 @@ fn gather(written: &mut DeTable<'_>, fields: &BTreeMap<&str, &str>) {
     }
 }
 
-/// Returns what `find` finds for the keys of a table, which has far fewer keys than its form.
-fn among<T>(written: &DeTable<'_>, find: impl Fn(&str) -> Option<T>) -> Vec<T> {
+/// Returns the results of `find` for the keys of a table, which are far fewer than those of its form.
+fn find_keys<T>(written: &DeTable<'_>, find: impl Fn(&str) -> Option<T>) -> Vec<T> {
     written.keys().filter_map(|key| find(key.get_ref())).collect()
 }
 
@@ -165,9 +165,9 @@ impl<'s> Bounds<'s> {
         }
     }
 
-    /// Returns true if there are any.
-    pub(super) fn exist(&self) -> bool {
-        [self.least, self.most, self.above, self.below].iter().any(Option::is_some)
+    /// Returns true if the schema has no bounds.
+    pub(super) fn is_empty(&self) -> bool {
+        [self.least, self.most, self.above, self.below].iter().all(Option::is_none)
     }
 }
 

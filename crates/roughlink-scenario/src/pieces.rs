@@ -61,9 +61,7 @@ pub(super) fn read<'t>(
 
 /// Returns the places of the pieces in `text`.
 pub(super) fn places(text: &str, least: usize) -> impl Iterator<Item = Range<usize>> {
-    let next = move |last: &Range<usize>| {
-        (last.end < text.len()).then(|| last.end..next_list(text, last.end.saturating_add(least)))
-    };
+    let next = move |last: &Range<usize>| (last.end < text.len()).then(|| last.end..next_list(text, last.end + least));
     std::iter::successors(Some(0..head(text)), next)
 }
 

@@ -17,9 +17,9 @@ use roughlink_core::scenario::{FlowSpec, LinkSpec, NodeSpec, Scenario};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
-/// Resolves a file. Reports faults; the result is usable only if there are none. Drops each list of the file as soon as
+/// Resolves the file `name`. Reports faults; the result is usable only if there are none. Drops each list of the file as soon as
 /// it is resolved, because a large scenario takes much memory in both forms.
-pub(super) fn resolve(file: ScenarioFile, default_name: &str, load: FileLoader<'_>, report: &mut Problems) -> Scenario {
+pub(super) fn resolve(file: ScenarioFile, name: &str, load: FileLoader<'_>, report: &mut Problems) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
         let problem = Problem::new("`duration` must be greater than zero").at(span(&file.duration), "");
@@ -128,7 +128,7 @@ pub(super) fn resolve(file: ScenarioFile, default_name: &str, load: FileLoader<'
     let proxies = proxies.into_iter().map(|p| p.1).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
-    let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
+    let name = report.read(&file.name).unwrap_or_else(|| stem(name).to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
     Scenario { name, seed, duration, nodes: hosts, links, flows, gateways, proxies, source: String::new() }
 }
@@ -155,3 +155,9 @@ fn between(link: &At<TomlLink>, nodes: &ElementNames, report: &mut Problems) -> 
 const MAX_NOTICES: usize = 1_000_000;
 /// Maximum number of impulses of a link's noise in a run. All are drawn, even while the link has no packets.
 const MAX_IMPULSES: f64 = 100e6;
+
+/// Returns the name of a file without its folder and extension.
+fn stem(name: &str) -> &str {
+    let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    stem.strip_suffix(".toml").unwrap_or(stem)
+}

@@ -56,12 +56,12 @@ fn single_value(
         report.error(problem.at(item.span(), ""));
         return false;
     }
-    if !at.given && !form.bounds.exist() {
+    if !at.given && form.bounds.is_empty() {
         return true;
     }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
-        Ok(amount) => amount.and_then(|amount| out_of_bounds(amount, at.name, &value, (schema, &form.bounds))),
+        Ok(amount) => amount.and_then(|amount| out_of_bounds(amount, at.name, &value, schema, &form.bounds)),
         Err(_) if !at.given => return true, // its reader reports the fault
         Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
     };
@@ -90,12 +90,7 @@ fn missing_unit(item: &DeValue<'_>, name: &str, schema: &Schema) -> Option<Probl
     Some(Problem::new(fault.message).help(format!("{help}: \"{written}\"")))
 }
 
-fn out_of_bounds(
-    amount: f64,
-    key: &str,
-    value: &toml::Value,
-    (schema, bounds): (&Schema, &Bounds<'_>),
-) -> Option<Problem> {
+fn out_of_bounds(amount: f64, key: &str, value: &toml::Value, schema: &Schema, bounds: &Bounds<'_>) -> Option<Problem> {
     let Bounds { least, most, above, below } = *bounds;
     let text = |value: &Schema| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let small = least.is_some_and(|(n, _)| amount < n) || above.is_some_and(|(n, _)| amount <= n);

@@ -5,12 +5,13 @@
 use super::file::ScenarioFile;
 use super::pieces::{self, MAX_AT_ONCE};
 use super::problem::Problems;
+use super::read::{LEAST_PIECE, read_piece};
 use super::resolve;
 use super::schema::FORM;
 use super::set::{self, Blank, CLOSE, MARK, OPEN, Setting};
 use super::syntax;
-use super::{read_piece, stem};
 use roughlink_core::scenario::Scenario;
+use std::ops::Range;
 use toml::de::DeTable;
 
 /// Text of a scenario with overrides, some of which have no values yet.
@@ -26,8 +27,8 @@ struct TemplatePiece {
     before: Vec<(String, Blank)>,
     /// Text after the last blank.
     rest: String,
-    /// Tables of a piece without blanks.
-    known: Option<ScenarioFile>,
+    /// Tables of a piece without blanks. Their places are those in the text with blanks.
+    tables: Option<ScenarioFile>,
 }
 
 impl ScenarioTemplate {
@@ -58,7 +59,7 @@ impl ScenarioTemplate {
         if !report.problems.is_empty() {
             return None;
         }
-        let pieces = TemplatePiece::read(&text).or_else(|| Some(vec![TemplatePiece::new(&text)?]))?;
+        let pieces = TemplatePiece::divide(&text).or_else(|| Some(vec![TemplatePiece::new(&text, None)?]))?;
         // A value that another override replaces may still have changed other keys.
         let is_left = |i: usize| pieces.iter().flat_map(|piece| &piece.before).any(|(_, blank)| blank.number == i);
         let all_are_left = overrides.iter().enumerate().all(|(i, (_, value))| value.is_some() || is_left(i));
@@ -68,76 +69,82 @@ impl ScenarioTemplate {
     /// Returns the text with these values of the overrides, of which only the varying ones are used. Returns `None` for
     /// a value that is not written as it is, such as an algorithm with parameters.
     pub fn fill(&self, values: &[&str]) -> Option<String> {
-        let mut text = String::with_capacity(self.pieces.iter().map(TemplatePiece::len).sum());
+        let mut text = String::with_capacity(self.length());
         self.pieces.iter().try_for_each(|piece| piece.fill(values, &mut text))?;
         Some(text)
     }
 
     /// Reads the text with these values like [`super::parse`], but only its pieces with varying values. Returns `None`
-    /// if the text must be parsed: after a fault or warning, or if it cannot be read in pieces.
+    /// if the whole text must be read: after a fault or warning, whose place may be wrong, or without other pieces.
     pub fn parse(
         &self,
         values: &[&str],
         name: &str,
         load: &dyn Fn(&str) -> Result<String, String>,
     ) -> Option<Scenario> {
-        let (mut file, mut text, mut report) = (ScenarioFile::default(), String::new(), Problems::default());
-        if self.pieces.iter().all(|piece| piece.known.is_none()) {
+        if self.pieces.iter().all(|piece| piece.tables.is_none()) {
             return None;
         }
+        let (mut file, mut report) = (ScenarioFile::default(), Problems::default());
+        let mut text = String::with_capacity(self.length());
         for (i, piece) in self.pieces.iter().enumerate() {
             let start = text.len();
             piece.fill(values, &mut text)?;
-            file.append(match &piece.known {
-                Some(known) => known.clone(),
+            file.append(match &piece.tables {
+                Some(tables) => tables.clone(),
                 None => read_piece(DeTable::parse(&text[start..]).ok()?, i == 0, &mut report)?,
             });
         }
         if !report.is_empty() {
             return None;
         }
-        let scenario = resolve::resolve(file, stem(name), load, &mut report);
+        let scenario = resolve::resolve(file, name, load, &mut report);
         report.is_empty().then_some(Scenario { source: text, ..scenario })
+    }
+
+    /// Returns the approximate length of the filled text.
+    fn length(&self) -> usize {
+        let of = |piece: &TemplatePiece| piece.before.iter().map(|(text, _)| text.len() + 16).sum::<usize>();
+        self.pieces.iter().map(|piece| of(piece) + piece.rest.len()).sum()
     }
 }
 
 impl TemplatePiece {
     /// Divides a text with blanks; returns `None` if it must be read at once.
-    fn read(text: &str) -> Option<Vec<TemplatePiece>> {
-        let (mut all, mut places): (Vec<TemplatePiece>, _) = (Vec::new(), pieces::places(text, 0));
-        let mut report = Problems::default();
+    fn divide(text: &str) -> Option<Vec<TemplatePiece>> {
+        if text.len() > MAX_KEPT {
+            return None;
+        }
+        let mut all: Vec<(Range<usize>, Option<ScenarioFile>)> = Vec::new();
+        let (mut places, mut report) = (pieces::places(text, 0), Problems::default());
         pieces::read(text, 0, |document| {
-            let mut piece = TemplatePiece::new(&text[places.next()?])?;
-            if piece.before.is_empty() {
-                let known = read_piece(document, all.is_empty(), &mut report)?;
-                if let Some(TemplatePiece { known: Some(before), rest, .. }) = all.last_mut() {
-                    before.append(known);
-                    *rest += &piece.rest;
-                    return Some(());
+            let place = places.next()?;
+            let is_varying = text[place.clone()].contains(OPEN);
+            let tables = if is_varying { None } else { Some(read_piece(document, all.is_empty(), &mut report)?) };
+            // Join neighbors of the same kind.
+            match (all.last_mut(), tables) {
+                (Some((last, Some(before))), Some(tables)) => {
+                    last.end = place.end;
+                    before.append(tables);
                 }
-                piece.known = Some(known);
+                (Some((last, None)), None) if last.len() < LEAST_PIECE => last.end = place.end,
+                (_, tables) => all.push((place, tables)),
             }
-            all.push(piece);
             Some(())
         })
         .ok()?;
-        report.is_empty().then_some(all)
+        let all = all.into_iter().map(|(place, tables)| TemplatePiece::new(&text[place], tables));
+        all.collect::<Option<_>>().filter(|_| report.is_empty())
     }
 
-    /// Creates a piece that is read each time.
-    fn new(text: &str) -> Option<TemplatePiece> {
+    fn new(text: &str, tables: Option<ScenarioFile>) -> Option<TemplatePiece> {
         let (mut before, mut rest) = (Vec::new(), text);
         while let Some((part, tail)) = rest.split_once(OPEN) {
             let (mark, tail) = tail.split_once(CLOSE)?;
             before.push((part.to_owned(), Blank::parse(mark)?));
             rest = tail;
         }
-        Some(TemplatePiece { before, rest: rest.to_owned(), known: None })
-    }
-
-    /// Returns about the bytes of the text.
-    fn len(&self) -> usize {
-        self.rest.len() + self.before.iter().map(|(text, _)| text.len() + 16).sum::<usize>()
+        Some(TemplatePiece { before, rest: rest.to_owned(), tables })
     }
 
     /// Appends the text with these values.
@@ -151,6 +158,9 @@ impl TemplatePiece {
         Some(())
     }
 }
+
+/// Bytes of the largest text of which tables are kept: they take some ten times its memory, for as long as the template.
+const MAX_KEPT: usize = 4_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -225,6 +235,41 @@ mod tests {
         }
         assert!(compared > 1000, "{compared} texts were compared");
         assert!(in_pieces > 200, "{in_pieces} scenarios were read in pieces");
+    }
+
+    #[test]
+    fn pieces_are_read_like_the_whole_text() {
+        let load = |_: &str| Err("no files".to_owned());
+        let parse = |text: &str, path: &str, value: &str| {
+            let template = ScenarioTemplate::new(text, &[(path, None)]).unwrap();
+            let whole = crate::parse(&template.fill(&[value]).unwrap(), "s", &[], &load);
+            (template.parse(&[value], "s", &load), whole)
+        };
+        let lists = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+            [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+            [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+        let plain = format!("duration = \"1 s\"\n{lists}");
+        for (text, in_pieces) in [
+            (plain.clone(), true),
+            (plain.replace('\n', "\r\n"), true),
+            (format!("name = '''\n[[link]]\n'''\n{plain}"), false),
+        ] {
+            for (path, value) in
+                [("seed", "7"), ("link.l.delay", "3 ms"), ("flow.f.bytes", "1 MB"), ("duration", "2 s")]
+            {
+                let (pieces, whole) = parse(&text, path, value);
+                let (whole, warnings) = whole.unwrap();
+                assert_eq!(warnings, [], "{path}");
+                let pieces = pieces.map(|scenario| format!("{scenario:?}"));
+                assert_eq!(pieces, in_pieces.then(|| format!("{whole:?}")), "{path}: {text}");
+            }
+            for (path, value) in [("seed", "-1"), ("link.l.delay", "3"), ("flow.f.bytes", "ten"), ("duration", "0 s")] {
+                let (pieces, whole) = parse(&text, path, value);
+                assert!(pieces.is_none() && whole.is_err(), "{path} = {value}");
+            }
+        }
+        let (pieces, whole) = parse(&format!("{plain}[[node]]\nname = \"c\"\n"), "seed", "7");
+        assert!(pieces.is_none() && !whole.unwrap().1.is_empty(), "a warning has a place in the whole text");
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl ExperimentPlan {
             }
             let place = e.axes.iter().zip(&cell.at);
             let place = place.map(|(axis, value)| (texts.share(&axis.name), texts.share(value))).collect();
-            part.curves.extend(self.curves(&cell, &place, &found.watched));
+            part.curves.extend(self.curves(number, &cell, &place, &found.watched));
             part.cells.extend(self.measure(&cell, &place, found));
         }
         Ok(part)
@@ -261,17 +261,18 @@ impl ExperimentPlan {
         cells
     }
 
-    /// Returns the curves of a cell whose runs recorded `watched`.
-    fn curves(&self, cell: &Planned, place: &CellPlace, watched: &[Watched]) -> Vec<Curve> {
+    /// Returns the curves of cell `number`, whose runs recorded `watched`.
+    fn curves(&self, number: usize, cell: &Planned, place: &CellPlace, watched: &[Watched]) -> Vec<Curve> {
         let e = &self.experiment;
         let mut curves = Vec::new();
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return curves };
+        let values = self.labels(number);
         // Either each flow has its curves, or one set is shared by all.
         let own = watch.flows.iter().flat_map(|flow| watch.curves.iter().map(move |name| (name, Some(flow))));
         let common = watch.curves.iter().map(|name| (name, None)).filter(|_| watch.flows.is_empty());
         for (name, flow) in own.chain(common) {
             let kept = flow.map_or_else(|| name.clone(), |flow| format!("{name}@{flow}"));
-            let labels = cell.labels.iter().chain(flow).map(String::as_str).collect::<Vec<_>>();
+            let labels = values.iter().chain(flow).map(String::as_str).collect::<Vec<_>>();
             let axes = flow.map_or_else(|| place.clone(), |flow| place.with("flow", flow));
             let used = if e.single { &watched[..watched.len().min(1)] } else { watched };
             let all: Vec<&Vec<f64>> = used.iter().filter_map(|w| w.curves.get(&kept)).collect();

@@ -26,7 +26,9 @@ pub struct ExperimentPlan {
     /// The experiment.
     pub experiment: Experiment,
     /// Warnings about the scenarios, each once, with the scenario text that their positions refer to.
-    pub warnings: Vec<(String, String, Warning)>,
+    pub warnings: Vec<(String, Arc<str>, Warning)>,
+    /// Messages of these warnings.
+    warned: BTreeSet<String>,
     /// Inputs of a sweep or comparison; None for other experiments.
     pub order: Option<Order>,
     /// The first cells, read before any run.
@@ -55,7 +57,6 @@ pub(super) struct Planned {
     pub(super) stack: String,
     pub(super) ran_on: String,
     pub(super) at: Vec<String>,
-    pub(super) labels: Vec<String>,
     fingerprint: u128,
 }
 
@@ -113,6 +114,7 @@ impl ExperimentPlan {
         Ok(ExperimentPlan {
             experiment,
             warnings: Vec::new(),
+            warned: BTreeSet::new(),
             first: Vec::new(),
             order: None,
             kinds: BTreeSet::new(),
@@ -174,9 +176,13 @@ impl ExperimentPlan {
     fn described(&self, i: usize, fingerprint: u128) -> Planned {
         let (points, stack) = (self.points(i), &self.experiment.stacks[i / self.combinations()]);
         let at = points.iter().map(|(_, p)| p.value.clone()).collect();
-        let labels = points.iter().map(|(_, p)| label(p)).collect();
         let ran_on = Some(self.stack_of(i)).filter(|own| *own != stack.name).unwrap_or_default().to_owned();
-        Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint }
+        Planned { stack: stack.name.clone(), ran_on, at, fingerprint }
+    }
+
+    /// Returns the labels of the axis values of cell `i`.
+    pub(super) fn labels(&self, i: usize) -> Vec<String> {
+        self.points(i).iter().map(|(_, point)| label(point)).collect()
     }
 
     /// Returns the stack on which cell `i` actually runs.
@@ -263,10 +269,10 @@ impl ExperimentPlan {
     fn examine(&mut self, i: usize) -> Result<(Planned, Scenario), LabError> {
         let (planned, Parsed { scenario, warnings, .. }, source) = self.read(i)?;
         let file = source.name.clone();
-        for warning in warnings {
-            if self.warnings.iter().all(|(_, _, known)| known.message != warning.message) {
-                self.warnings.push((file.clone(), scenario.source.clone(), warning));
-            }
+        let new: Vec<Warning> = warnings.into_iter().filter(|w| self.warned.insert(w.message.clone())).collect();
+        if !new.is_empty() {
+            let text: Arc<str> = scenario.source.as_str().into();
+            self.warnings.extend(new.into_iter().map(|warning| (file.clone(), Arc::clone(&text), warning)));
         }
         self.kinds.extend(scenario.flows.iter().map(|f| f.traffic.name()));
         self.stacks.extend(scenario.flows.iter().filter_map(|f| Some(f.tcp()?.stack.name())));
