@@ -17,8 +17,8 @@ use roughlink_core::scenario::{FlowSpec, LinkSpec, NodeSpec, Scenario};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
-/// Resolves the file `name`. Reports faults; the result is usable only if there are none. Drops each list of the file as soon as
-/// it is resolved, because a large scenario takes much memory in both forms.
+/// Resolves the file `name`. Reports faults; the result is usable only if there are none. Drops each list of the file
+/// as soon as it is resolved, because a large scenario takes much memory in both forms.
 pub(super) fn resolve(file: ScenarioFile, name: &str, load: FileLoader<'_>, report: &mut Problems) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {

@@ -1,6 +1,6 @@
 //! Texts of the cells of a sweep: the overrides are written once, with blanks for the values that vary. Filling the
-//! blanks takes much less time than writing all overrides into the scenario, and gives the same text. Pieces of the text
-//! without blanks are read once for all cells.
+//! blanks takes much less time than writing all overrides into the scenario, and gives the same text. Pieces of the
+//! text without blanks are read once for all cells.
 
 use super::file::ScenarioFile;
 use super::pieces::{self, MAX_AT_ONCE};
@@ -159,7 +159,7 @@ impl TemplatePiece {
     }
 }
 
-/// Bytes of the largest text of which tables are kept: they take some ten times its memory, for as long as the template.
+/// Bytes of the largest text whose tables are kept. They take some ten times its memory, for as long as the template.
 const MAX_KEPT: usize = 4_000_000;
 
 #[cfg(test)]
