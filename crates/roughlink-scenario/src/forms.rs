@@ -130,7 +130,7 @@ fn gather(written: &mut DeTable<'_>, fields: &BTreeMap<&str, &str>) {
     }
 }
 
-/// Returns the results of `find` for the keys of a table, which are far fewer than those of its form.
+/// Applies `find` to the keys of a table, of which there are far fewer than in its form.
 fn find_keys<T>(written: &DeTable<'_>, find: impl Fn(&str) -> Option<T>) -> Vec<T> {
     written.keys().filter_map(|key| find(key.get_ref())).collect()
 }

@@ -159,7 +159,7 @@ impl TemplatePiece {
     }
 }
 
-/// Bytes of the largest text whose tables are kept. They take some ten times its memory, for as long as the template.
+/// Bytes of the largest text whose tables are kept. Tables take ten times the memory of their text.
 const MAX_KEPT: usize = 4_000_000;
 
 #[cfg(test)]
