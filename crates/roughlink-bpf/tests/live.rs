@@ -422,25 +422,23 @@ fn rough_tells_marks_from_repaired_losses() {
         let events = recorded(&pair, &request.name, pieces);
         // An ACK reports the window before it.
         let acks = |from: usize| events[from..].iter().filter(|e| e.kind == EventKind::Ack);
-        let (mut episodes, mut expected) = (0, 0);
+        let mut episodes = 0;
         for (i, _) in events.iter().enumerate().filter(|(_, e)| e.kind == EventKind::Congestion) {
             let entered = events[i..].iter().find(|e| e.kind == EventKind::State).expect("a state");
             let mut after = acks(i);
             let (Some(first), Some(second)) = (after.next(), after.next()) else { break };
-            if entered.state != state || first.cwnd < 20 {
+            if entered.state != state || first.cwnd < 17 {
                 continue; // the link itself may lose packets; 70 % of a small window are close to all of it
             }
             assert_eq!(first.ecn_echo, what == "marks", "{what}: {first:?}");
-            // The ACK itself also changes the window, by up to four segments.
-            let reduced = second.cwnd <= first.cwnd * 85 / 100;
+            // The ACK itself also changes the window a little.
+            let reduced = second.cwnd <= first.cwnd * 7 / 10 + 3;
             let kept = second.cwnd + 2 >= first.cwnd;
-            println!("{what}: {} to {}", first.cwnd, second.cwnd);
+            assert!(if what == "marks" { reduced } else { kept }, "{what}: {} to {}", first.cwnd, second.cwnd);
             episodes += 1;
-            expected += u32::from(if what == "marks" { reduced } else { kept });
         }
+        println!("{what}: {episodes} episodes");
         assert!(episodes >= 3, "{what}: {episodes}");
-        // If another program interrupts the sender, the delay changes the window between two ACKs, too.
-        assert!(expected * 4 >= episodes * 3, "{what}: {expected} of {episodes}");
     }
 }
 

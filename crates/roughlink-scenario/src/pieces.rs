@@ -39,7 +39,8 @@ pub(super) fn read<'t>(
 ) -> Result<(), Obstacle> {
     // Keys of the document, and whether a piece may add to their values.
     let mut keys: BTreeMap<Cow<'t, str>, bool> = BTreeMap::new();
-    for piece in places(text, least) {
+    let mut piece = 0..head(text);
+    loop {
         if piece.len() > MAX_AT_ONCE {
             return Err(Obstacle::Long(piece));
         }
@@ -55,14 +56,11 @@ pub(super) fn read<'t>(
         if take(Spanned::new(span, shifted_table(document.into_inner(), piece.start))).is_none() {
             return Err(Obstacle::NotTaken(piece));
         }
+        if piece.end == text.len() {
+            return Ok(());
+        }
+        piece = piece.end..next_list(text, piece.end + least);
     }
-    Ok(())
-}
-
-/// Returns the places of the pieces in `text`.
-pub(super) fn places(text: &str, least: usize) -> impl Iterator<Item = Range<usize>> {
-    let next = move |last: &Range<usize>| (last.end < text.len()).then(|| last.end..next_list(text, last.end + least));
-    std::iter::successors(Some(0..head(text)), next)
 }
 
 /// Returns the length of the first piece.
