@@ -113,8 +113,7 @@ impl ScenarioText {
 
     /// Returns the file name without folder and extension.
     pub fn stem(&self) -> &str {
-        let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
-        name.strip_suffix(".toml").unwrap_or(name)
+        roughlink_scenario::stem(&self.name)
     }
 
     /// Parses the text as a scenario.

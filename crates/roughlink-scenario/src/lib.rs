@@ -88,6 +88,7 @@ mod web;
 pub use get::value;
 pub use kinds::resolve as definition;
 pub use problem::{Label, MAX_SHOWN, Problem, ScenarioError, Warning, clipped, list, nearest};
+pub use resolve::stem;
 pub use schema::schema;
 pub use set::split_list;
 pub use template::ScenarioTemplate;

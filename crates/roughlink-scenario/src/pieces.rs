@@ -26,16 +26,16 @@ pub(super) enum Obstacle {
 /// Bytes of the largest text that is read at once.
 pub(super) const MAX_AT_ONCE: usize = if cfg!(test) { 1_000_000 } else { 32_000_000 };
 
-/// Reads `text` in pieces of at least `least` bytes and passes their documents to `take`, with their places in `text`.
-/// The first piece has all keys that are not in a table, the others only tables and lists of tables. Stops at a piece
-/// that `take` returns `None` for.
+/// Reads `text` in pieces of at least `least` bytes and passes their places and documents to `take`. The first piece
+/// has all keys that are not in a table, the others only tables and lists of tables. Stops at a piece that `take`
+/// returns `None` for.
 ///
 /// # Errors
 /// Returns an error if the parser must see the whole text.
 pub(super) fn read<'t>(
     text: &'t str,
     least: usize,
-    mut take: impl FnMut(Spanned<DeTable<'t>>) -> Option<()>,
+    mut take: impl FnMut(Range<usize>, Spanned<DeTable<'t>>) -> Option<()>,
 ) -> Result<(), Obstacle> {
     // Keys of the document, and whether a piece may add to their values.
     let mut keys: BTreeMap<Cow<'t, str>, bool> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn read<'t>(
             }
         }
         let span = shifted(document.span(), piece.start);
-        if take(Spanned::new(span, shifted_table(document.into_inner(), piece.start))).is_none() {
+        if take(piece.clone(), Spanned::new(span, shifted_table(document.into_inner(), piece.start))).is_none() {
             return Err(Obstacle::NotTaken(piece));
         }
         if piece.end == text.len() {
@@ -111,7 +111,7 @@ mod tests {
     /// Appends the documents of the pieces; `None` if the text must be read at once.
     fn joined(text: &str, least: usize) -> Option<(DeTable<'_>, usize)> {
         let (mut document, mut pieces) = (DeTable::new(), 0);
-        read(text, least, |piece| {
+        read(text, least, |_, piece| {
             pieces += 1;
             for (key, value) in piece.into_inner() {
                 match (document.get_mut(&**key.get_ref()).map(Spanned::get_mut), value.get_ref()) {

@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, report: &mut Problems) -> Option<ScenarioFile> {
 fn read_in_pieces(text: &str, least: usize, report: &mut Problems) -> Result<ScenarioFile, Obstacle> {
     let mut file = ScenarioFile::default();
     let mut is_first = true;
-    pieces::read(text, least, |piece| {
+    pieces::read(text, least, |_, piece| {
         file.append(read_piece(piece, mem::take(&mut is_first), report)?);
         (text.len() <= MAX_AT_ONCE || report.problems.len() < MAX_FAULTS).then_some(())
     })?;

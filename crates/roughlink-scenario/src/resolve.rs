@@ -156,8 +156,12 @@ const MAX_NOTICES: usize = 1_000_000;
 /// Maximum number of impulses of a link's noise in a run. All are drawn, even while the link has no packets.
 const MAX_IMPULSES: f64 = 100e6;
 
-/// Returns the name of a file without its folder and extension.
-fn stem(name: &str) -> &str {
+/// Returns the name of a file without its folder and the extension `.toml`.
+///
+/// ```
+/// assert_eq!(roughlink_scenario::stem("scenarios/hello.toml"), "hello");
+/// ```
+pub fn stem(name: &str) -> &str {
     let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
     stem.strip_suffix(".toml").unwrap_or(stem)
 }

@@ -116,9 +116,8 @@ impl TemplatePiece {
             return None;
         }
         let mut all: Vec<(Range<usize>, Option<ScenarioFile>)> = Vec::new();
-        let (mut places, mut report) = (pieces::places(text, 0), Problems::default());
-        pieces::read(text, 0, |document| {
-            let place = places.next()?;
+        let mut report = Problems::default();
+        pieces::read(text, 0, |place, document| {
             let is_varying = text[place.clone()].contains(OPEN);
             let tables = if is_varying { None } else { Some(read_piece(document, all.is_empty(), &mut report)?) };
             // Join neighbors of the same kind.
